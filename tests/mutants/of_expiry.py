@@ -3,6 +3,9 @@
 from mutants.mutant import Mutant
 
 EXPIRY = "iceberg/test_expiry.py::"
+REMOVER = "iceberg/test_remover.py::"
+REPLICAS = "iceberg/test_lagging_replicas.py::"
+ON_REST = "iceberg/test_expiry_on_rest.py::"
 ASTRAY = "service/test_astray.py::"
 REACHED = "iceberg/manifests/test_numbers.py::"
 
@@ -105,21 +108,21 @@ MUTANTS = (
         "iceberg/expiry.py",
         "    if number != others:\n",
         "    if False:\n",
-        EXPIRY + "test_of_two_versions_the_later_one_has_the_higher_sequence_number",
+        REPLICAS + "test_of_two_versions_the_later_one_has_the_higher_sequence_number",
     ),
     Mutant(
         "a version that names ours before it is told by its writer's clock to be older",
         "iceberg/expiry.py",
         "if version.metadata_location == other.metadata_location or _names(version, other):",
         "if version.metadata_location == other.metadata_location:",
-        EXPIRY + "test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags",
+        REPLICAS + "test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags",
     ),
     Mutant(
         "an older version whose writer's clock was ahead counts as the newer one",
         "iceberg/expiry.py",
         "return _names(other, version) or version",
         "return version",
-        EXPIRY + "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead",
+        REPLICAS + "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead",
     ),
     Mutant(
         "the metadata that an expiry leaves is as old as this machine's clock says",
@@ -231,28 +234,28 @@ MUTANTS = (
         "iceberg/expiry.py",
         "if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:",
         "if False:",
-        EXPIRY + "test_a_refusal_of_a_second_copy_is_looked_into",
+        REPLICAS + "test_a_refusal_of_a_second_copy_is_looked_into",
     ),
     Mutant(
         "a rollback on a REST catalog loses the branch",
         "iceberg/expiry.py",
         "return (uuid, *seen)",
         "return (uuid,)",
-        EXPIRY + "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved",
+        ON_REST + "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved",
     ),
     Mutant(
         "a REST catalog is sent a list of snapshots, which older servers refuse",
         "iceberg/expiry.py",
         "parts = [[one] for one in going] if is_rest else [list(going)]",
         "parts = [list(going)]",
-        EXPIRY + "test_a_rest_catalog_is_sent_one_snapshot_an_update",
+        ON_REST + "test_a_rest_catalog_is_sent_one_snapshot_an_update",
     ),
     Mutant(
         "files of a tag that a REST catalog dropped go",
         "iceberg/lost_refs.py",
         "if wanted := _wanted(version, going, landed.last_updated_ms, location):",
         "if wanted := ():",
-        EXPIRY + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
+        ON_REST + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
     ),
     Mutant(
         "files go though nobody can say whether a tag was dropped",
@@ -261,7 +264,7 @@ MUTANTS = (
         if not {""",
         """            return ()
         if not {""",
-        EXPIRY + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
+        ON_REST + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
     ),
     # reachability: what an expiry leaves without a reader
     Mutant(
@@ -284,21 +287,21 @@ MUTANTS = (
         "iceberg/manifests/reachability.py",
         "for path in taken_for(location) if path in wanted}",
         "for path in (location,) if path in wanted}",
-        EXPIRY + "test_a_file_that_is_registered_again_stays",
+        REMOVER + "test_a_file_that_is_registered_again_stays",
     ),
     Mutant(
         "a file goes that a snapshot names by a location that is not plain",
         "iceberg/manifests/reachability.py",
         "for path in taken_for(location) if path in wanted}",
         "for path in (normalised(location),) if path in wanted}",
-        EXPIRY + "test_a_file_that_is_registered_again_under_a_name_that_means_it_stays",
+        REMOVER + "test_a_file_that_is_registered_again_under_a_name_that_means_it_stays",
     ),
     Mutant(
         "a manifest that was cut off is a proof",
         "iceberg/manifests/reachability.py",
         "if len(manifest.data) < least:",
         "if False:",
-        EXPIRY + "test_a_manifest_that_is_shorter_than_its_list_says_proves_nothing",
+        REMOVER + "test_a_manifest_that_is_shorter_than_its_list_says_proves_nothing",
     ),
     Mutant(
         "manifests that a snapshot needs go",
@@ -334,28 +337,28 @@ MUTANTS = (
         "iceberg/remover.py",
         "if verdict.finding is Finding.GO]",
         "if verdict.finding is not Finding.KEEP]",
-        EXPIRY + "test_gc_disabled_in_the_grace_keeps_everything",
+        REMOVER + "test_gc_disabled_in_the_grace_keeps_everything",
     ),
     Mutant(
         "files go that nothing may delete",
         "iceberg/remover.py",
         "if verdict.finding is Finding.GO]",
         "if verdict.finding is not Finding.WAIT]",
-        EXPIRY + "test_files_of_another_table_stay_whoever_names_them",
+        REMOVER + "test_files_of_another_table_stay_whoever_names_them",
     ),
     Mutant(
         "a file that could not be deleted counts as gone",
         "iceberg/remover.py",
         'return f"{type(err).__name__}: {err}"',
         "return None",
-        EXPIRY + "test_a_file_that_cannot_be_deleted_waits_alone",
+        REMOVER + "test_a_file_that_cannot_be_deleted_waits_alone",
     ),
     Mutant(
         "a look that took minutes is good enough",
         "iceberg/remover.py",
         "if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:",
         "if True:",
-        EXPIRY + "test_a_look_that_takes_long_is_taken_again_and_then_given_up",
+        REMOVER + "test_a_look_that_takes_long_is_taken_again_and_then_given_up",
     ),
     Mutant(
         "nobody looks at what came while evidence was gathered",
