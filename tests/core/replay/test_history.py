@@ -1,0 +1,78 @@
+"""A recorded change on partitions that our own jobs have changed meanwhile."""
+
+import pytest
+
+from isotherm.contract.summary import Origin
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.core.replay.history import carried_over, counted_back
+from isotherm.core.state import PartitionState, StateError
+from support.builders import MIB, NOW, added, change, files, key
+
+
+def carried(here, **delta):
+    """A recorded removal, on a partition as it is here."""
+    recorded = PartitionDelta(**delta, removed=FileStats(1, 1, 1))
+    one = Change(1, None, 1, NOW, "overwrite", Origin.FOREIGN, {key(): recorded})
+    return carried_over(one, {key(): here}).partitions[key()]
+
+
+def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():
+    """Its file keeps the size that it had, so that the difference is rows alone."""
+    recorded = PartitionDelta(
+        {size_bucket(MIB): FileStats(0, -1, 0)}, {FileKind.POSITION_DELETES: FileStats(-1, -1, -10)},
+        added=FileStats(1, 3, MIB), removed=FileStats(2, 5, MIB + 10),
+    )  # fmt: skip
+    here = PartitionState({size_bucket(MIB): FileStats(1, 3, MIB)})
+    after = carried_over(change(2, 1, {key(1): recorded}), {key(1): here}).partitions[key(1)]
+
+    assert (after.data, after.deletes) == ({}, {})
+
+
+def test_a_removal_takes_what_is_there_where_it_is_there():
+    gone = {size_bucket(MIB): FileStats(-2, -200, -2 * MIB)}
+
+    assert carried(PartitionState(files(5, MIB)), data=gone).data == gone
+
+
+def test_a_removal_from_files_that_were_merged_takes_their_rows():
+    here = PartitionState(files(1, 100 * MIB, 1000))
+    delta = carried(here, data={size_bucket(MIB): FileStats(-2, -200, -2 * MIB)})
+
+    assert delta.data == {size_bucket(100 * MIB): FileStats(0, -200, -20 * MIB)}
+
+
+def test_a_removal_of_all_rows_takes_all_files():
+    here = PartitionState(files(1, 100 * MIB, 200))
+    delta = carried(here, data={size_bucket(MIB): FileStats(-2, -200, -2 * MIB)})
+
+    assert delta.data == {size_bucket(100 * MIB): FileStats(-1, -200, -100 * MIB)}
+
+
+def test_no_more_leaves_than_there_is():
+    here = PartitionState(files(1, 100 * MIB, 50))
+    delta = carried(here, data={size_bucket(MIB): FileStats(-2, -200, -2 * MIB)})
+
+    assert delta.data == {size_bucket(100 * MIB): FileStats(-1, -50, -100 * MIB)}
+
+
+def test_rows_whose_deletes_were_applied_already_do_not_leave_twice():
+    here = PartitionState(files(1, 100 * MIB, 300))
+    delta = carried(
+        here,
+        data={
+            size_bucket(MIB): FileStats(-2, -200, -2 * MIB),
+            size_bucket(2 * MIB): FileStats(1, 150, 2 * MIB),
+        },
+        deletes={FileKind.POSITION_DELETES: FileStats(-1, -50, -500)},
+    )
+
+    assert sum(stats.rows for stats in delta.data.values()) == 0
+    assert delta.deletes == {}
+
+
+def test_changes_that_do_not_lead_to_the_state_are_refused():
+    one = Change(1, None, 1, NOW, "append", Origin.FOREIGN, {key(): added(3)})
+
+    with pytest.raises(StateError, match="would have held"):
+        counted_back({key(): PartitionState(files(2))}, [one], NOW)
