@@ -1,4 +1,4 @@
-"""A table of six snapshots, for the tests of expiry and of the deletion that follows."""
+"""A catalog, and in it a table of six snapshots, for the tests of expiry and of the deletion that follows."""
 
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,17 @@ from support.expiring import NAME, SCHEMA, append, rows
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Any:
+def empty_catalog(tmp_path: Path) -> Any:
     found = load_catalog(
         "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
     )
     found.create_namespace("db")
     return found
+
+
+@pytest.fixture
+def catalog(empty_catalog: Any) -> Any:
+    return empty_catalog
 
 
 @pytest.fixture

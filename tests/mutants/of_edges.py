@@ -9,7 +9,7 @@ CLIENT = "clients/catalog.py"
 HEALTH = "service/health.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
-BOUNDS = "iceberg/compaction/test_bounds.py::"
+LAYOUTS = "iceberg/compaction/test_layouts.py::"
 OF_DELETED_ROWS = "iceberg/compaction/test_deleted_rows.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
@@ -105,14 +105,14 @@ MUTANTS = (
         SOURCE,
         'coerce_int96_timestamp_unit="us"',
         'coerce_int96_timestamp_unit="ns"',
-        BOUNDS + "test_timestamps_of_96_bits_keep_their_days",
+        LAYOUTS + "test_timestamps_of_96_bits_keep_their_days",
     ),
     Mutant(
         "rows are read in the layout of Arrow's that they were written from",
         SOURCE,
         "if ARROW_SCHEMA not in (footer.metadata or {}):",
         "if True:",
-        BOUNDS + "test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference",
+        LAYOUTS + "test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference",
     ),
     Mutant(
         "a batch is as large as its rows may be, however large those are",
@@ -178,7 +178,7 @@ MUTANTS = (
         ROW_SUMS,
         "SET enable_geoparquet_conversion = false",
         "SET enable_geoparquet_conversion = true",
-        BOUNDS + "test_what_geoparquet_calls_a_geometry_keeps_its_bytes",
+        LAYOUTS + "test_what_geoparquet_calls_a_geometry_keeps_its_bytes",
     ),
     # What other writers say
     Mutant(

@@ -1,21 +1,21 @@
-"""A table of one partition and its jobs, for the tests of the executor, and one of two for the tests of commits.
-
-Files that need other tables make their own.
+"""Tables to compact: of one partition and its jobs, for the tests of the executor; of two, for the tests of commits; of
+any column, for the tests of values. Files that need others make their own.
 """
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.core.model.jobs import CompactionJob
 from support import two_partitions as two
@@ -25,20 +25,17 @@ from support.rewriting import bound
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Any:
-    found = load_catalog(
-        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
-    )
-    found.create_namespace("db")
+def catalog(empty_catalog: Any) -> Any:
+    """A table of one partition, in three files."""
     schema = Schema(
         NestedField(1, "id", LongType(), required=False), NestedField(2, "part", StringType(), required=False)
     )
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
-    table = found.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    table = empty_catalog.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
     for start in range(0, 60, 20):
         ids = list(range(start, start + 20))
         table.append(pa.table({"id": ids, "part": ["a b/c"] * 20}))
-    return found
+    return empty_catalog
 
 
 @pytest.fixture
@@ -95,3 +92,26 @@ def two_partitions(two_partitions_made: Path) -> Any:
         made.rename(kept)
     shutil.copytree(kept, made)
     return two.catalog_in(made)
+
+
+@pytest.fixture
+def make(empty_catalog: Any) -> Callable[..., Table]:
+    """A table `id, v` of two files that hold every second value each, in row groups of three rows once rewritten."""
+
+    def table(field_type: IcebergType, values: Any, **properties: str) -> Table:
+        schema = Schema(
+            NestedField(1, "id", LongType(), required=False), NestedField(2, "v", field_type, required=False)
+        )
+        made = empty_catalog.create_table(
+            "db.t",
+            schema,
+            properties={"format-version": "2", "write.parquet.row-group-limit": "3", **properties},
+        )
+        arrow = schema.as_arrow()
+        column = values if isinstance(values, pa.Array) else pa.array(values, arrow.field("v").type)
+        rows = pa.table([pa.array(range(len(column)), pa.int64()), column], schema=arrow)
+        for first in (0, 1) if len(column) else ():
+            made.append(rows.take(list(range(first, len(column), 2))))
+        return made
+
+    return table
