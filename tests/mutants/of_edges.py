@@ -268,7 +268,7 @@ MUTANTS = (
         "audit/promises.py",
         "return min(spans, key=lambda span: span[1] - span[0], default=None)",
         "return max(spans, key=lambda span: span[1] - span[0], default=None)",
-        "audit/test_promises.py::test_of_several_times_of_a_partition_the_narrowest_counts",
+        "audit/test_cold_only.py::test_of_several_times_of_a_partition_the_narrowest_counts",
     ),
     # What probes and alerts answer from
     Mutant(
