@@ -238,14 +238,14 @@ MUTANTS = (
         "iceberg/manifests/writing.py",
         "if not all(uuids.has_one_order for uuids in self._uuids.values()):",
         "if False:",
-        "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs",
+        "iceberg/manifests/test_summaries.py::test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs",
     ),
     Mutant(
         "a manifest with both zeros has the bounds of one",
         "iceberg/manifests/writing.py",
         "(minus if low == zero else low)",
         "low",
-        "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs",
+        "iceberg/manifests/test_summaries.py::test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs",
     ),
     # The table as the commit finds it
     Mutant(

@@ -1,9 +1,6 @@
 """Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
 
 import datetime as dt
-import math
-import struct
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -12,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -20,11 +16,8 @@ from pyiceberg.manifest import (
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
-    ManifestFile,
-    PartitionFieldSummary,
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import (
@@ -35,37 +28,26 @@ from pyiceberg.transforms import (
     TruncateTransform,
     VoidTransform,
 )
-from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
     DateType,
     DecimalType,
-    DoubleType,
     FloatType,
     IcebergType,
     IntegerType,
     LongType,
-    NestedField,
-    PrimitiveType,
     StringType,
     TimestamptzType,
-    UUIDType,
 )
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import OutcomeKind, WrittenFile
-from isotherm.iceberg.manifests.avro import MAX_BYTES, UnreadableError
-from isotherm.iceberg.manifests.live import (
-    DELETE_FILE_PATH,
-    entry_partition_key,
-    live_files,
-    may_hold,
-    partition_record,
-)
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
-from isotherm.iceberg.manifests.writing import added, write_manifest, write_manifest_list
+from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.manifests.live import DELETE_FILE_PATH, live_files, partition_record
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
+from support.manifest_entries import read
 from support.rewriting import compacted
 
 
@@ -79,27 +61,6 @@ class Counting:
     def new_input(self, location: str) -> Any:
         self.read.append(location)
         return self.io.new_input(location)
-
-
-def read(io: Any, manifest: ManifestFile) -> list[ManifestEntry]:
-    return list(entries(Manifest.read(io, manifest.manifest_path), manifest))
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Table]:
-    catalog = load_catalog(
-        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
-    )
-    catalog.create_namespace("db")
-
-    def table(source: IcebergType, transform: Transform[Any, Any]) -> Table:
-        schema = Schema(
-            NestedField(1, "v", source, required=False), NestedField(2, "id", LongType(), required=False)
-        )
-        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
-        return catalog.create_table("db.t", schema, partition_spec=spec, properties={"format-version": "2"})
-
-    return table
 
 
 UTC = dt.UTC
@@ -226,115 +187,6 @@ def test_a_partition_column_that_was_dropped_still_tells_partitions_apart(make: 
     assert found == [1, 1, 1]
 
 
-ONE, MIDDLE, LAST = (uuid.UUID(int=number) for number in (1, 2**127, 2**128 - 1))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "holds"),
-    [
-        # Unsigned, as the specification says; signed, as older Java has it; neither of both.
-        (ONE, LAST, [True, True, True]),
-        (MIDDLE, ONE, [True, True, True]),
-        (LAST, LAST, [False, False, True]),
-    ],
-)
-def test_summaries_of_uuids_are_read_in_both_orders(
-    make: Callable[..., Table], low: uuid.UUID, high: uuid.UUID, holds: list[bool]
-) -> None:
-    metadata = make(UUIDType(), IdentityTransform()).metadata
-    summary = PartitionFieldSummary(False, False, low.bytes, high.bytes)
-    manifest = ManifestFile.from_args(partition_spec_id=0, partitions=[summary])
-
-    found = [may_hold(metadata, manifest, PartitionKey(f'{{"1000":"{one}"}}')) for one in (ONE, MIDDLE, LAST)]
-
-    assert holds == found
-
-
-SEVEN = (7).to_bytes(8, "little")
-
-
-@pytest.mark.parametrize(
-    "summaries",
-    [
-        [PartitionFieldSummary(False, False, bytes(3), bytes(3))],
-        [PartitionFieldSummary(False, False, bytes(8), b"")],
-        [PartitionFieldSummary(False, False, SEVEN, SEVEN)] * 2,
-    ],
-    ids=["too short", "empty", "too many"],
-)
-def test_a_manifest_whose_summaries_do_not_fit_its_spec_is_refused_by_its_name(
-    make: Callable[..., Table], summaries: list[PartitionFieldSummary]
-) -> None:
-    metadata = make(LongType(), IdentityTransform()).metadata
-    manifest = ManifestFile.from_args(manifest_path="/w/m.avro", partition_spec_id=0, partitions=summaries)
-
-    with pytest.raises(UnreadableError, match=r"the summaries of /w/m\.avro do not fit the partition spec 0"):
-        may_hold(metadata, manifest, PartitionKey('{"1000":7}'))
-
-
-def test_a_partition_that_is_a_uuid_is_written_and_found(make: Callable[..., Table]) -> None:
-    """PyIceberg's own append cannot write one."""
-    table = make(UUIDType(), IdentityTransform())
-    metadata, location = table.metadata, f"{table.location()}/m.avro"
-    keys = [PartitionKey(f'{{"1000":"{one}"}}') for one in (ONE, LAST)]
-    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
-    new = [added(file, partition_record(metadata, 0, key), 1, 1) for key in keys]
-
-    manifest = write_manifest(table.io, metadata, location, 0, ManifestContent.DATA, 1, new)
-
-    assert keys == [entry_partition_key(metadata, 0, one) for one in read(table.io, manifest)]
-    assert [True, True] == [may_hold(metadata, manifest, key) for key in keys]
-
-
-@pytest.mark.parametrize(
-    ("held", "has_summaries"),
-    [
-        ([ONE], True),
-        ([LAST], True),
-        ([MIDDLE, LAST], True),
-        ([ONE, MIDDLE], False),
-        ([ONE, MIDDLE, LAST], False),
-    ],
-)
-@pytest.mark.parametrize("order", [">QQ", ">qq"])
-def test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs(
-    make: Callable[..., Table], held: list[uuid.UUID], has_summaries: bool, order: str
-) -> None:
-    """Iceberg's Java compares UUIDs as two signed numbers, PyIceberg as bytes. Without summaries a manifest is read."""
-    table = make(UUIDType(), IdentityTransform())
-    metadata, location = table.metadata, f"{table.location()}/m.avro"
-    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
-    new = [added(file, Record(one), 1, 1) for one in held]
-
-    manifest = write_manifest(table.io, metadata, location, 0, ManifestContent.DATA, 1, new)
-
-    assert has_summaries is bool(manifest.partitions)
-    for summary in manifest.partitions or ():
-        low, high = (struct.unpack(order, one) for one in (summary.lower_bound, summary.upper_bound))
-        assert all(low <= struct.unpack(order, one.bytes) <= high for one in held)
-
-
-@pytest.mark.parametrize("kind", [(FloatType(), "<f"), (DoubleType(), "<d")], ids=["float", "double"])
-@pytest.mark.parametrize("held", [[0.0, -0.0], [-0.0, 0.0], [1.5, 0.0, -0.0], [-1.5, -0.0, 0.0]])
-def test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs(
-    make: Callable[..., Table], kind: tuple[PrimitiveType, str], held: list[float]
-) -> None:
-    """To Iceberg's Java -0.0 is less than 0.0, to Python they are the same."""
-    type_, layout = kind
-    table = make(type_, IdentityTransform())
-    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
-    new = [added(file, Record(one), 1, 1) for one in held]
-
-    manifest = write_manifest(
-        table.io, table.metadata, f"{table.location()}/m.avro", 0, ManifestContent.DATA, 1, new
-    )
-
-    (summary,) = manifest.partitions or ()
-    ends = [struct.unpack(layout, one)[0] for one in (summary.lower_bound, summary.upper_bound)]
-    least, *_, greatest = sorted(held, key=lambda one: (one, math.copysign(1, one)))
-    assert list(map(str, (least, greatest))) == list(map(str, ends))
-
-
 @pytest.mark.parametrize(
     ("asked", "written"),
     [
@@ -361,71 +213,6 @@ def test_a_codec_that_java_takes_ends_no_compaction(
     head = table.metadata.current_snapshot()
     assert head is not None
     assert written in Path(head.manifest_list.removeprefix("file://")).read_bytes()[:5000]
-
-
-@dataclass
-class Metered:
-    """A file of which no more is kept than was asked for, and how much that was."""
-
-    begin: bytes
-    size: int
-    read_bytes: int = 0
-
-    def new_input(self, _: str) -> Any:
-        return self
-
-    def open(self) -> Any:
-        return self
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def read(self, count: int = -1) -> bytes:
-        count = min(count if count >= 0 else self.size, self.size - self.read_bytes)
-        part = self.begin[self.read_bytes :][:count]
-        self.read_bytes += count
-        return part + bytes(count - len(part))
-
-
-AVRO, PARQUET = b"Obj\x01", b"PAR1"
-GIGABYTE = 1 << 30
-
-
-@pytest.mark.parametrize(
-    ("begin", "said", "at_most"),
-    [
-        (PARQUET, 5000, 4),
-        (PARQUET, None, 4),
-        (AVRO, 5000, 5001),
-        (AVRO, None, MAX_BYTES + 1),
-        (AVRO, GIGABYTE, 0),
-    ],
-)
-def test_of_a_large_file_that_is_named_as_a_manifest_little_is_read(
-    begin: bytes, said: int | None, at_most: int
-) -> None:
-    file: Any = Metered(begin, GIGABYTE)
-
-    with pytest.raises(UnreadableError):
-        Manifest.read(file, "data.parquet", said)
-
-    assert file.read_bytes <= at_most
-
-
-def test_a_manifest_of_another_length_than_listed_is_refused(make: Callable[..., Table]) -> None:
-    table = make(LongType(), IdentityTransform())
-    table.append(pa.table({"v": [1], "id": [1]}))
-    head = table.metadata.current_snapshot()
-    assert head is not None
-    (listed,) = read_manifest_list(table.io, head.manifest_list)
-    length = listed.manifest_length
-    assert len(read(table.io, listed)) == 1
-
-    for wrong in (length - 1, length + 1):
-        with pytest.raises(UnreadableError, match="bytes"):
-            Manifest.read(table.io, listed.manifest_path, wrong)
 
 
 def test_a_bound_of_paths_that_is_cut_within_a_character_tells_nothing(make: Callable[..., Table]) -> None:
