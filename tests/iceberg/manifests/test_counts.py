@@ -1,30 +1,12 @@
 """Files are counted as PyIceberg reads them, by both readers: columns for large manifests, entries for small ones."""
 
 import json
-import struct
 import sys
 import uuid
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
-from pyiceberg.avro.file import AvroOutputFile
-from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    data_file_with_partition,
-    manifest_entry_schema_with_data_file,
-)
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import new_table_metadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -35,7 +17,6 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -46,7 +27,6 @@ from pyiceberg.types import (
     FloatType,
     IntegerType,
     LongType,
-    NestedField,
     StringType,
     TimestampNanoType,
     TimestampType,
@@ -56,21 +36,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
-from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Question, census
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
-from support.lab import Lab
+from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.reading import Manifest
+from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly
 
-AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY
-ADDED, EXISTING, DELETED = (
-    ManifestEntryStatus.ADDED,
-    ManifestEntryStatus.EXISTING,
-    ManifestEntryStatus.DELETED,
-)
-STAGE = 77
-"""The snapshot that added the manifest."""
 KINDS = {
     "boolean": (BooleanType(), IdentityTransform(), [True, False]),
     "int": (IntegerType(), IdentityTransform(), [-5, 2**31 - 1]),
@@ -103,97 +74,10 @@ KINDS = {
 }
 
 
-class Written:
-    """A manifest written by PyIceberg's Avro layer, and the metadata of a table that has it."""
-
-    def __init__(self, folder, fields=(), codec="deflate", in_block=3):
-        """`fields`: (source type, transform) of each partition field."""
-        self.io = PyArrowFileIO()
-        columns = [NestedField(1 + at, f"c{at}", source) for at, (source, _) in enumerate(fields)]
-        self.schema = Schema(NestedField(100, "id", LongType()), *columns)
-        parts = [
-            PartitionField(1 + at, 1000 + at, transform, f"p {at}")
-            for at, (_, transform) in enumerate(fields)
-        ]
-        self.spec = PartitionSpec(*parts)
-        self.metadata = new_table_metadata(
-            self.schema, self.spec, UNSORTED_SORT_ORDER, f"file://{folder}", {"format-version": "3"}
-        )
-        # The metadata gives columns and fields new numbers.
-        self.spec = self.metadata.specs()[0]
-        self.path = folder / f"a manifest [{uuid.uuid4()}].avro"
-        self.codec, self.in_block = codec, in_block
-
-    def write(self, *written, version=2, without=()):
-        partition = self.spec.partition_type(self.metadata.schema())
-        data_file = data_file_with_partition(partition, version)
-        data_file = type(data_file)(*(one for one in data_file.fields if one.name not in without))
-        schema = manifest_entry_schema_with_data_file(version, data_file)
-        with AvroOutputFile(
-            self.io.new_output(str(self.path)),
-            schema,
-            "manifest_entry",
-            manifest_entry_schema_with_data_file(3, data_file_with_partition(partition, 3)),
-            {"avro.codec": self.codec},
-        ) as avro:
-            for start in range(0, len(written), self.in_block):
-                avro.write_block(list(written[start : start + self.in_block]))
-        return self.listed()
-
-    def listed(self):
-        return ManifestFile.from_args(
-            manifest_path=str(self.path),
-            manifest_length=self.path.stat().st_size,
-            partition_spec_id=0,
-            content=ManifestContent.DATA,
-            sequence_number=5,
-            min_sequence_number=5,
-            added_snapshot_id=STAGE,
-        )
-
-    def counted(self, manifest, question=None, large_bytes=AS_COLUMNS):
-        question = question or Question()
-        return census(self.metadata, self.io, [manifest], question, large_bytes)
-
-
-def entry(
-    *values,
-    status=ADDED,
-    snapshot=None,
-    size=1000,
-    rows=10,
-    content=DataFileContent.DATA,
-    file_format=FileFormat.PARQUET,
-    upper=None,
-):
-    file = DataFile.from_args(
-        3,
-        content=content,
-        file_path=f"s3://shop/{uuid.uuid4()}",
-        file_format=file_format,
-        partition=Record(*values),
-        record_count=rows,
-        file_size_in_bytes=size,
-        column_sizes={1: 2, 2: 3},
-        value_counts={1: 10},
-        null_value_counts={},
-        nan_value_counts=None,
-        lower_bounds={1: b"a"},
-        upper_bounds={1: b"b" * 40} if upper is None else upper,
-        split_offsets=[4],
-        sort_order_id=0,
-    )
-    return ManifestEntry.from_args(3, status=status, snapshot_id=snapshot, data_file=file)
-
-
 def under(schema, written):
     """The same entries in a file with another schema, which must tell the same of each byte."""
     ((count, entries),) = Manifest.read(written.io, str(written.path)).pieces(sys.maxsize)
     return b"".join(file_of(schema, count, [entries]))
-
-
-def plainly(census):
-    return dict(sorted(census.partitions.items()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -341,78 +225,6 @@ def test_several_partition_fields_keep_their_order(tmp_path):
     assert plainly(columns) == plainly(entries)
 
 
-TIMES = {
-    "timestamp by the hour": (TimestamptzType(), HourTransform(), "<q", 1_700_000_000_123_456),
-    "nanoseconds by the day": (TimestampNanoType(), DayTransform(), "<q", 1_700_000_000_123_456_789),
-    "a timestamp by the month": (TimestampType(), MonthTransform(), "<q", 1_700_000_000_123_456),
-    "before 1970": (TimestamptzType(), YearTransform(), "<q", -1_000_001),
-    "a date by itself": (DateType(), IdentityTransform(), "<i", 19_675),
-}
-REACHED_MS = [1_700_000_040_000, 1_700_000_040_000, 1_700_000_040_000, 0, 19_675 * 86_400_000]
-"""Rounded up to a minute."""
-
-
-@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
-@pytest.mark.parametrize(("kind", "reached_ms"), list(zip(TIMES, REACHED_MS, strict=True)))
-def test_the_bounds_of_the_time_column_say_how_far_the_rows_that_came_reach(
-    tmp_path, kind, reached_ms, large_bytes
-):
-    source, transform, layout, newest = TIMES[kind]
-    step = 1000 if layout == "<i" else 10**12
-    written = Written(tmp_path, [(StringType(), IdentityTransform()), (source, transform)])
-    column = written.spec.fields[1].source_id
-    bound, other = struct.pack(layout, newest), struct.pack(layout, newest - step)
-    manifest = written.write(
-        entry("a", 1, upper={1: b"b", column: other}, rows=900),
-        entry("a", 1, upper={1: b"b", column: bound}, rows=100),
-        entry("a", 1, upper={1: b"b", column: struct.pack(layout, newest + step)}, rows=1),
-        entry("a", 1, upper={column: bound + b"??"}),
-        entry("b", 1, upper={1: b"b"}),
-        entry("c", 1, upper={}),
-        entry("d", 1, upper={column: bound}, status=EXISTING),
-        entry("d", 1, upper={column: bound}, status=DELETED),
-        entry("d", 1, upper={column: bound}, content=DataFileContent.EQUALITY_DELETES),
-    )
-
-    counted = written.counted(manifest, Question(STAGE), large_bytes)
-    reached = {key: one.delta().reached_ms for key, one in plainly(counted).items()}
-
-    assert counted.read_slowly == 0
-    assert list(reached.values()) == [reached_ms, None, None, None]
-    assert not any(one.reached for one in written.counted(manifest).partitions.values())
-
-
-def test_of_a_spec_without_time_no_bounds_are_read(tmp_path):
-    written = Written(tmp_path, [(TimestamptzType(), BucketTransform(4))])
-    manifest = written.write(entry(1, upper={at: bytes(8) for at in range(5)}))
-
-    counts = [written.counted(manifest, Question(STAGE), large) for large in (AS_COLUMNS, AS_ENTRIES)]
-
-    assert [one.reached for count in counts for one in count.partitions.values()] == [[], []]
-
-
-@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
-def test_a_manifest_that_was_cut_off_is_no_shorter_manifest(tmp_path, part, large_bytes):
-    written = Written(tmp_path, codec="null", in_block=1)
-    manifest = written.write(*(entry() for _ in range(200)))
-    whole = written.path.read_bytes()
-    written.path.write_bytes(whole[: int(part * len(whole))])
-
-    with pytest.raises(UnreadableError, match="a manifest"):
-        written.counted(manifest, large_bytes=large_bytes)
-
-
-@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
-@pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1" * 100, bytes(100_000)])
-def test_what_is_no_manifest_says_so(tmp_path, data, large_bytes):
-    written = Written(tmp_path)
-    written.path.write_bytes(data)
-
-    with pytest.raises(UnreadableError):
-        written.counted(written.listed(), large_bytes=large_bytes)
-
-
 def test_what_cannot_be_read_as_columns_is_read_slowly_and_counted(tmp_path):
     """A partition field whose column is gone has no type in a manifest of the newest writers."""
     plain, written = Written(tmp_path), Written(tmp_path, [(IntegerType(), IdentityTransform())])
@@ -452,34 +264,3 @@ def test_many_manifests_are_read_at_once_and_an_error_ends_it(tmp_path):
     written[3].path.write_bytes(b"nothing")
     with pytest.raises(UnreadableError, match="a manifest"):
         census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
-
-
-def test_a_manifest_list_that_was_cut_off_is_no_shorter_list(tmp_path):
-    """Nowhere in its blocks; a file that ends right after its header is an empty list, and cannot be told from one."""
-    lab = Lab(tmp_path)
-    table = lab.create()
-    for hour in range(6):
-        lab.append(table, hour)
-    location = table.refresh().current_snapshot().manifest_list
-    path = Path(normalised(location))
-    whole, read = path.read_bytes(), read_manifest_list(table.io, location)
-    header = next(
-        end
-        for end in range(len(whole))
-        if _is_empty_list(path, whole[:end], lambda: read_manifest_list(table.io, location))
-    )
-    assert len(read) == 6
-    for end in range(0, len(whole), 7):
-        if end == header:
-            continue
-        path.write_bytes(whole[:end])
-        with pytest.raises(UnreadableError):
-            read_manifest_list(table.io, location)
-
-
-def _is_empty_list(path, data, read):
-    path.write_bytes(data)
-    try:
-        return read() == []
-    except UnreadableError:
-        return False
