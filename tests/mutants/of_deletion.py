@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
+PATHS = "contract/test_paths.py::"
 CLOCK = "core/test_clock_check.py::"
 
 FOUND = "service/test_searches.py::"
@@ -414,14 +415,14 @@ MUTANTS = (
         "contract/paths.py",
         "same = _SAME_SCHEME.get(scheme, scheme)",
         "same = scheme",
-        RULES + "test_one_file_has_one_normalised_name",
+        PATHS + "test_one_file_has_one_normalised_name",
     ),
     Mutant(
         "file:/x and file:///x are two files",
         "contract/paths.py",
         'return "/" + rest.removeprefix("//localhost/").lstrip("/")',
         "return rest",
-        RULES + "test_one_file_has_one_normalised_name",
+        PATHS + "test_one_file_has_one_normalised_name",
     ),
     Mutant(
         "a path with .. in it counts as plain",
@@ -442,7 +443,7 @@ MUTANTS = (
         "contract/paths.py",
         'return normalised(location).rstrip("/") + "/"',
         'return normalised(location).rstrip("/")',
-        RULES + "test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it",
+        PATHS + "test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it",
     ),
     # core.clock_check
     Mutant(
