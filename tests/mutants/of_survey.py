@@ -584,7 +584,7 @@ MUTANTS = (
         "core/state.py",
         "was_right = before.head == head and all(",
         "was_right = all(",
-        "core/test_state.py::test_equal_totals_at_another_head_do_not_say_that_we_were_right",
+        "core/test_summary_totals.py::test_equal_totals_at_another_head_do_not_say_that_we_were_right",
     ),
     Mutant(
         "a list never comes to its end where very many namespaces are dead",
