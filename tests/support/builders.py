@@ -3,7 +3,7 @@
 from isotherm.contract.identity import PartitionKey, TableId, partition_key
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.state import PartitionState, TableState
@@ -85,3 +85,16 @@ def snapshots(count: int, *, newest_at_ms: int = NOW, apart_ms: int = MINUTE, to
         Snapshot(number, number, newest_at_ms - (count - number) * apart_ms, token=token)
         for number in range(1, count + 1)
     )
+
+
+TARGET = 128 * MIB
+"""How large a job makes files, where no policy says it."""
+
+
+def of_sizes(sizes):
+    """A partition of files of these sizes, a row for each KiB."""
+    data = {}
+    for size in sizes:
+        bucket = size_bucket(size)
+        data[bucket] = data.get(bucket, NO_FILES) + FileStats(1, 1 + size // KIB, size)
+    return PartitionState(data=data)
