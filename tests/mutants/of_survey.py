@@ -311,28 +311,28 @@ MUTANTS = (
         "iceberg/list_tables.py",
         'self._namespaces.get(name, tuple(name.split(".")[:-1]))',
         'tuple(name.split(".")[:-1])',
-        "iceberg/test_catalog.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
+        "iceberg/test_identify_tables.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
     ),
     Mutant(
         "a table in a namespace with a dot is never looked at",
         "clients/catalog.py",
         "load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)",
         "load(identifier)",
-        "iceberg/test_catalog.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
+        "iceberg/test_identify_tables.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
     ),
     Mutant(
         "a table below a namespace with a letter beyond ASCII is never listed",
         "clients/catalog.py",
         "if isinstance(namespace, _InQuery):",
         "if False:",
-        "iceberg/test_catalog.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted",
+        "iceberg/test_list_tables.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted",
     ),
     Mutant(
         "a namespace that is listed and not there counts as dropped, and hides nothing",
         "iceberg/list_tables.py",
         'for name in map(".".join, self._still_named(missing)):',
         "for name in ():",
-        "iceberg/test_catalog.py::test_a_namespace_that_is_listed_and_not_there_may_have_tables",
+        "iceberg/test_list_tables.py::test_a_namespace_that_is_listed_and_not_there_may_have_tables",
     ),
     # Damaged manifests
     Mutant(
