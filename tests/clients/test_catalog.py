@@ -1,126 +1,22 @@
-"""A catalog that does not answer stops nothing for ever, and a table's owner chooses neither code, hosts nor keys."""
+"""A catalog's client: it follows no redirect, asks for every snapshot, and takes no number that Java could not."""
 
 import json
-import pickle
 from pathlib import Path
 
 import psutil
 import pytest
 from pyiceberg.exceptions import BadRequestError
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.clients.catalog import LARGEST_COUNT, open_catalog
 from isotherm.clients.metadata_file import NEWEST
-from isotherm.clients.retries import ATTEMPTS
-from isotherm.clients.storage import RetryingFileIO, properties_with_retries
-from isotherm.contract.paths import normalised
+from isotherm.clients.storage import properties_with_retries
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.iceberg.compaction.rewrite import files_of
-from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.parquet.table_description import table_of
-from isotherm.runtime.breaker import Breaker
-from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import NotAsked, TableMissing, Unavailable, Unreadable
-from support.fakes import Clock
-from support.http_front import http_front
+from isotherm.service.ports import TableMissing, Unreadable
 from support.lab import SCHEMA
 from support.object_store import BUCKET, object_store
-from support.servers import Hang, http_server, silent_server
-
-KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
-AWS = {"glue.region": "us-east-1", "glue.access-key-id": "a", "glue.secret-access-key": "b"}
-
-
-def rest(uri, **properties):
-    return CatalogConfig(properties={"type": "rest", "uri": uri, **properties}, timeout_s=0.2)
-
-
-def test_a_rest_catalog_that_never_answers_is_unavailable():
-    with silent_server() as server:
-        with pytest.raises(Unavailable, match="timed out"):
-            connect(rest(server.url))
-
-        assert len(server.connections) == 1
-
-
-def test_a_signed_rest_catalog_that_never_answers_is_unavailable_after_three_attempts():
-    signed = {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"}
-    keys = {"client.access-key-id": "a", "client.secret-access-key": "b", "client.region": "us-east-1"}
-    with silent_server() as server:
-        with pytest.raises(Unavailable, match="timed out"):
-            connect(rest(server.url, **signed, **keys))
-
-        assert len(server.connections) == 3
-
-
-def test_a_token_that_never_comes_is_unavailable():
-    with (
-        silent_server() as tokens,
-        http_server(lambda *_: (200, {"defaults": {}, "overrides": {}})) as catalog,
-    ):
-        with pytest.raises(Unavailable, match="timed out"):
-            connect(rest(catalog, credential="a:b", **{"oauth2-server-uri": tokens.url}))
-
-        assert len(tokens.connections) == 1
-
-
-def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
-    asked = []
-
-    def answer(_, path):
-        asked.append(path)
-        if path == "/v1/config":
-            return 200, {"defaults": {}, "overrides": {}}
-        raise Hang
-
-    with http_server(answer) as url:
-        catalog = IcebergCatalog(connect(rest(url)))
-        with pytest.raises(Unavailable, match="timed out"):
-            catalog.load("shop.orders")
-
-    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders?snapshots=all"]
-
-
-def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once():
-    asked, is_back, clock = [], [], Clock()
-
-    def answer(_, path):
-        if path == "/v1/config":
-            return 200, {"defaults": {}, "overrides": {}}
-        asked.append(path)
-        if is_back:
-            return 404, {"error": {"message": "no such table", "type": "NoSuchTableException", "code": 404}}
-        raise Hang
-
-    with http_server(answer) as url:
-        catalog = IcebergCatalog(connect(rest(url)), breaker=Breaker(clock.monotonic_s))
-        with pytest.raises(Unavailable, match="timed out"):
-            catalog.load("shop.orders")
-        for name in ("shop.orders", "shop.items"):
-            with pytest.raises(NotAsked, match="asked again in 5 s"):
-                catalog.load(name)
-        with pytest.raises(NotAsked):
-            catalog.names()
-        assert asked == ["/v1/namespaces/shop/tables/orders?snapshots=all"]
-        clock.advance(5)
-        is_back.append(True)
-        for name in ("shop.orders", "shop.items"):
-            with pytest.raises(TableMissing):
-                catalog.load(name)
-
-
-def test_an_answer_that_trickles_in_is_given_up_as_a_whole():
-    """Each byte comes well within the time-out, and the last one never."""
-
-    def answer(_, path):
-        return 200, {"defaults": {}, "overrides": {}}
-
-    with http_server(answer) as upstream, http_front(upstream) as front:
-        catalog = connect(rest(front.url))
-        front.add("GET", "/v1/namespaces", "trickle")
-        with pytest.raises(Unavailable, match=r"timed out: \d+ bytes came"):
-            IcebergCatalog(catalog).names()
+from support.rest_answers import rest
+from support.servers import http_server
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -159,74 +55,6 @@ def test_every_snapshot_is_asked_for_whatever_the_server_configures(where):
     assert asked[-1].endswith("tables/orders?snapshots=all")
 
 
-def test_nobody_at_the_address_of_a_rest_catalog_is_unavailable():
-    with silent_server() as server:
-        port = server.port
-    with pytest.raises(Unavailable, match="Connection refused"):
-        connect(rest(f"http://127.0.0.1:{port}"))
-
-
-def test_glue_that_never_answers_is_unavailable_after_three_attempts():
-    with silent_server() as server:
-        config = CatalogConfig(properties={"type": "glue", "glue.endpoint": server.url, **AWS}, timeout_s=0.2)
-        catalog = IcebergCatalog(connect(config))
-        with pytest.raises(Unavailable, match=r"[Tt]ime"):
-            catalog.load("shop.orders")
-
-        assert len(server.connections) == 3
-        assert all(isinstance(text, str) for text in catalog.catalog.properties.values())
-
-
-def test_a_hive_metastore_that_never_answers_is_unavailable():
-    with silent_server() as server:
-        address = server.url.replace("http://", "thrift://")
-        config = CatalogConfig(properties={"type": "hive", "uri": address}, timeout_s=0.2)
-        for _ in range(2):
-            with pytest.raises(Unavailable, match=r"[Tt]ime"):
-                IcebergCatalog(connect(config)).load("shop.orders")
-
-        assert len(server.connections) == 2
-
-
-@pytest.mark.parametrize("hangs_up", [True, False])
-def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hangs_up):
-    """PyArrow's three attempts, multiplied by our six, took minutes for one read."""
-    with silent_server(hangs_up=hangs_up) as server:
-        properties = properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
-        file = PyArrowFileIO(properties).new_input("s3://lake/a")
-        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
-            file.exists()
-
-        assert len(server.connections) == 1
-
-
-def test_a_store_that_did_not_answer_is_not_asked_for_the_next_file_at_once():
-    with silent_server(hangs_up=True) as server:
-        files = RetryingFileIO(
-            properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
-        )
-        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
-            files.new_input("s3://lake/a").open()
-        asked = len(server.connections)
-        for ask in (
-            files.new_input("s3://lake/b").open,
-            files.new_output("s3://lake/c").create,
-            lambda: files.delete("s3://lake/d"),
-        ):
-            with pytest.raises(OSError, match="s3://lake did not answer; it is asked again"):
-                ask()
-
-        assert asked == ATTEMPTS
-        assert len(server.connections) == asked
-
-
-def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():
-    ours = properties_with_retries({})
-
-    assert (ours["s3.connect-timeout"], ours["s3.request-timeout"]) == ("5", "20")
-    assert properties_with_retries({"s3.request-timeout": "90"})["s3.request-timeout"] == "90"
-
-
 def test_tables_with_the_same_credentials_share_a_client_of_their_store(tmp_path):
     with object_store() as store:
         properties = {
@@ -246,86 +74,6 @@ def test_tables_with_the_same_credentials_share_a_client_of_their_store(tmp_path
 
         # A client takes two or three; the store itself, in this process too, a few for its answers.
         assert psutil.Process().num_fds() - before < len(loaded)
-
-
-EVIL = {
-    "py-io-impl": "nowhere.Code",
-    "s3.endpoint": "http://evil.example.com",
-    "s3.proxy-uri": "http://evil.example.com",
-    "s3.access-key-id": "evil",
-    "gcs.service.host": "http://evil.example.com",
-    "token": "evil",
-}
-VENDED = {"s3.access-key-id": "vended", "s3.session-token": "for an hour"}
-
-
-def test_the_properties_of_a_table_reach_neither_the_client_of_its_files_nor_that_of_a_rewrite(lab):
-    table = lab.create(**EVIL)
-    for hour in (1, 1, 1, 9, 9):
-        lab.append(table, hour)
-    service = lab.settled()
-    loaded = lab.catalog.load_table("shop.orders")
-
-    assert [one.reason for one in service.ledger.operations()] == ["committed"]
-    assert EVIL.items() <= loaded.properties.items()
-    assert "evil" not in str(loaded.io.properties)
-    service.stop()
-
-
-@pytest.fixture
-def vending(lab):
-    """A REST catalog of one table, with credentials that the server vends for it, and some of the operator's."""
-    table = lab.create(**EVIL)
-    lab.append(table, 1)
-    answer = {
-        "metadata-location": table.refresh().metadata_location,
-        "metadata": json.loads(Path(normalised(table.metadata_location)).read_text()),
-        "config": {"s3.region": "from the server", "s3.access-key-id": "superseded"},
-        "storage-credentials": [{"prefix": "file:", "config": dict(VENDED)}],
-    }
-    config = {"defaults": {}, "overrides": {}}
-    with http_server(lambda _, path: (200, config if path == "/v1/config" else answer)) as url:
-        properties = {"type": "rest", "uri": url, "s3.endpoint": "http://store.example.com", "token": "ours"}
-        catalog = connect(CatalogConfig(properties=properties))
-        catalog.vended = answer["storage-credentials"][0]["config"]
-        yield catalog
-
-
-def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vending):
-    loaded = IcebergCatalog(vending).load("shop.orders")
-    found = loaded.handle.io.properties
-
-    assert VENDED.items() <= found.items()
-    assert (found["s3.region"], found["s3.endpoint"]) == ("from the server", "http://store.example.com")
-    assert "evil" not in str(found)
-    assert loaded.handle.properties["py-io-impl"] == "nowhere.Code", "the table keeps its properties"
-    again = IcebergCatalog(vending).load("shop.orders").handle.io
-    assert again is loaded.handle.io
-    vending.vended["s3.session-token"] = "for the next hour"
-    renewed = IcebergCatalog(vending).load("shop.orders").handle.io
-    assert renewed.properties["s3.session-token"] == "for the next hour"
-
-
-def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending):
-    given = []
-
-    class Executor:
-        def start(self, *values):
-            given.append(pickle.loads(pickle.dumps(values)))  # noqa: S301 (as on the way to another process)
-
-    loaded = IcebergCatalog(vending).load("shop.orders")
-    IcebergMaintainer(vending, Executor(), now_ms).start(loaded, "a job")
-    ((_, description, properties),) = given
-
-    assert str(table_of(description).table_uuid) == loaded.table.uuid
-    assert VENDED.items() <= properties.items()
-    assert all(isinstance(text, str) for text in properties.values())
-
-
-def test_the_table_of_a_rewrite_chooses_no_code(lab):
-    table = lab.create(**EVIL)
-
-    assert isinstance(files_of(table.metadata, {}), RetryingFileIO)
 
 
 def test_nobody_but_the_caller_leaves_snapshots_out(lab):

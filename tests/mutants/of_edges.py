@@ -13,6 +13,7 @@ LAYOUTS = "iceberg/compaction/test_layouts.py::"
 OF_DELETED_ROWS = "iceberg/compaction/test_deleted_rows.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
+OF_TABLES = "clients/test_properties_of_tables.py::"
 HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
@@ -209,21 +210,21 @@ MUTANTS = (
         CLIENT,
         "key = (scheme, frozenset((name, str(value)) for name, value in properties.items()))",
         "key = (scheme, frozenset(properties))",
-        OF_THE_CLIENT + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
+        OF_TABLES + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
     ),
     Mutant(
         "the properties of a table of a REST catalog choose who reads its files",
         CLIENT,
         'bare = metadata.model_copy(update={"properties": {}})',
         "bare = metadata.model_copy()",
-        OF_THE_CLIENT + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
+        OF_TABLES + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
     ),
     Mutant(
         "the properties of a table of any other catalog choose who reads its files",
         CLIENT,
         "files = clients.of(EMPTY_DICT, location)",
         "files = load_file_io({**catalog.properties, **properties}, location)",
-        OF_THE_CLIENT
+        OF_TABLES
         + "test_the_properties_of_a_table_reach_neither_the_client_of_its_files_nor_that_of_a_rewrite",
     ),
     Mutant(
@@ -239,14 +240,14 @@ MUTANTS = (
         "iceberg/compaction/rewrite.py",
         "load_file_io(properties_with_retries(io_properties), metadata.location)",
         "load_file_io(properties_with_retries({**io_properties, **metadata.properties}), metadata.location)",
-        OF_THE_CLIENT + "test_the_table_of_a_rewrite_chooses_no_code",
+        OF_TABLES + "test_the_table_of_a_rewrite_chooses_no_code",
     ),
     Mutant(
         "a rewrite is not lent the keys with which the table is read",
         "iceberg/maintainer.py",
         "self._executor.start(job, described(table.metadata), plain_properties(table.io))",
         "self._executor.start(job, described(table.metadata), {})",
-        OF_THE_CLIENT + "test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here",
+        OF_TABLES + "test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here",
     ),
     Mutant(
         "a server's redirection sends a commit to another host",
