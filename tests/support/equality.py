@@ -7,6 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import Take
+
 _numbers = itertools.count(1)
 
 
@@ -55,3 +58,15 @@ def delete_by(
     if partition is not None:
         builder = builder.withPartitionPath(partition)
     java.newRowDelta().addDeletes(builder.build()).commit()
+
+
+EVEN, ODD, WHOLE = PartitionKey('{"1000":true}'), PartitionKey('{"1000":false}'), PartitionKey("{}")
+APPLIED = Take(with_deletes=True)
+CONVERTED = Take(merges_deletes=True, converts_equality=True)
+ID = ("id", pa.int64(), 1)
+
+
+def files(spark: Any, name: str) -> list[tuple[Any, ...]]:
+    """Content and rows of the live files."""
+    found = spark.sql(f"SELECT content, record_count FROM lake.{name}.files").collect()
+    return sorted(tuple(row) for row in found)
