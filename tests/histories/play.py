@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from histories import judges
+from histories.evolution import drop
 from histories.fates import ANY, Post
-from histories.happenings import ALL, Step, drop
+from histories.happenings import ALL, Step
 from histories.java import NAME, Java, RefusedError, refusing
 from histories.made_up import MadeUp
 from isotherm.core.model.files import FileKind, FileStats
