@@ -73,3 +73,34 @@ def test_a_limit_comes_from_where_the_trigger_that_speaks_has_it(tmp_path):
 
     assert "0s at the latest" in expire.text
     assert expire.origin == "all.yaml"
+
+
+def test_what_is_due_says_since_when_it_waits_and_who_comes_before_it(tmp_path):
+    lab = Lab(
+        tmp_path,
+        policy='tables: "*"\ncold: {after: 1, quiet_for: 0s, quiet_commits: 2}\ncompact: {min_files: 3}\n',
+    )
+    tables = [lab.create("shop.orders"), lab.create("shop.others")]
+    for hour in (1, 1, 1, 2, 2, 2, 2, 2, 2, 9, 9, 9, 9):
+        for table in tables:
+            lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    service.consume(service.events.poll(0))
+    for table in tables:
+        service.follower.confirm(".".join(table.name()))
+        row = service.fold.table(str(table.metadata.table_uuid))
+        service.verdicts.decide(row, ())
+    service.stop()
+    lab.ahead_ms += 2 * HOUR
+    inspector = Inspector(load_config(configured(lab)))
+
+    def turn(partition):
+        conditions = explained(inspector, "shop.orders", partition, lab.now_ms()).conditions
+        return [one.text for one in conditions if one.name == "turn"]
+
+    (first,), (second,) = turn("at_hour=2026-01-01-02"), turn("at_hour=2026-01-01-01")
+    assert first.startswith("due since ")
+    assert first.endswith(", for 2h; the first of its table; 1 other table waits too")
+    assert second.endswith(", for 2h; 1 partition of this table before it; 1 other table waits too")
+    assert turn("at_hour=2026-01-01-09") == []

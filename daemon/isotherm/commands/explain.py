@@ -37,6 +37,7 @@ from isotherm.core.reads import reads_text, weight
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms
+from isotherm.runtime.text import counted
 from isotherm.service.ports import UnknownTable
 from isotherm.store.fold import TableRow
 
@@ -130,7 +131,7 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
     if partition is None:
         explanation = _of_table(inspector, row, view, planned, resolved, now_ms)
     else:
-        explanation = _of_partition(inspector, row, view, _decision(planned, partition), resolved, now_ms)
+        explanation = _of_partition(inspector, row, view, planned, partition, resolved, now_ms)
     explanation = replace(explanation, reads=_reads(inspector.verdicts.reads_per_day(row.state.table.uuid)))
     return explanation if policy is not None else replace(explanation, why=inspector.policies.why_none(table))
 
@@ -143,8 +144,15 @@ def _reads(per_day: float | None) -> str:
 
 
 def _of_partition(
-    inspector: Inspector, row: TableRow, view: View, decision: Decision, resolved: Resolved, now_ms: int
+    inspector: Inspector,
+    row: TableRow,
+    view: View,
+    planned: Plan,
+    partition: str,
+    resolved: Resolved,
+    now_ms: int,
 ) -> Explanation:
+    decision = _decision(planned, partition)
     key = decision.partition
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
@@ -153,6 +161,7 @@ def _of_partition(
         *_debt(view.partitions[key], resolved),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
+        *_turn(inspector, planned, key, now_ms),
     )
     return Explanation(
         table=row.state.table.name,
@@ -243,6 +252,23 @@ def _windows(resolved: Resolved, now_ms: int) -> list[Condition]:
         return [Condition("work.windows", OPEN, True, f"a window is open until {closes}", origin)]
     why, _ = pace.waits(Action.COMPACT, now_ms) or ("", NEVER)
     return [Condition("work.windows", Verdict.WAITING, False, why, origin)]
+
+
+def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -> list[Condition]:
+    """Since when it waits, and who comes before it, where it is due."""
+    queue = [one for one in planned.requests if one.decision.partition is not None]
+    place = next((number for number, one in enumerate(queue) if one.decision.partition == key), None)
+    if place is None:
+        return []
+    since_ms, others = queue[place].due_since_ms, inspector.others_due(planned.table.uuid)
+    waits = (
+        "due just now"
+        if since_ms is None
+        else f"due since {clock_text(since_ms)}, for {span_text(max(now_ms - since_ms, 0))}"
+    )
+    comes = f"{counted(place, 'partition')} of this table before it" if place else "the first of its table"
+    wait = f"; {counted(others, 'other table')} {'waits' if others == 1 else 'wait'} too" if others else ""
+    return [Condition("turn", Verdict.DUE, True, f"{waits}; {comes}{wait}", "")]
 
 
 def _of_table(

@@ -177,6 +177,10 @@ class Inspector:
         everything = {one.key: one.state for one in self._fold.partitions(uuid)}
         return self.verdicts.view(row, flights, partitions=everything)
 
+    def others_due(self, uuid: str) -> int:
+        """How many other tables have something that is due."""
+        return len(self._fold.with_due() - {uuid})
+
     def _deletions_held(self) -> str | None:
         """Why nothing of any table is deleted, as the daemon has it."""
         return self.ledger.deletions_held() or self.ledger.obstacles().get(CLOCK)

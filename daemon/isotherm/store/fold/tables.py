@@ -89,6 +89,10 @@ class Tables(Part):
         )
         return [uuid for uuid, _ in sorted(rows, key=lambda row: (row[1], row[0]))]
 
+    def with_due(self) -> set[str]:
+        """The uuids of the tables of which something is due."""
+        return {uuid for (uuid,) in self.db.execute("SELECT uuid FROM tables WHERE due > 0")}
+
     def is_silent(self, uuid: str, now_ms: int, every_ms: int) -> bool:
         """Whether nobody has spoken of a table for so long that the catalog is to be asked."""
         rows = self.db.execute(
