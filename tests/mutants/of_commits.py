@@ -20,6 +20,28 @@ OF_DELETES = "iceberg/manifests/test_deletes.py::"
 BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 
 MUTANTS = (
+    # Files that a table names twice
+    Mutant(
+        "a file leaves another partition than the job's",
+        SNAPSHOT,
+        "if key == self.job.partition:",
+        "if True:",
+        TWICE + "test_a_file_of_two_partitions_leaves_the_jobs_alone",
+    ),
+    Mutant(
+        "a file of two partitions leaves one where deletes name it",
+        SNAPSHOT,
+        "elif self.job.delete_files:",
+        "elif False:",
+        TWICE + "test_a_file_of_two_partitions_stays_where_deletes_name_it",
+    ),
+    Mutant(
+        "more files leave a manifest than were replaced",
+        SNAPSHOT,
+        "if one.deleted_files_count != leaving.total():",
+        "if False:",
+        TWICE + "test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it",
+    ),
     # What is written against what was read
     Mutant(
         "rows that differ are committed",

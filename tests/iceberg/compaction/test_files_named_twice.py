@@ -1,13 +1,24 @@
-"""A data file that a table names twice, as after a snapshot that was picked twice: no copy leaves unseen."""
+"""A data file that a table names twice, as after a snapshot that was picked twice: no copy leaves unseen.
+
+Nor does one that is live in two partitions, as where two partitions of a Hive table had one folder.
+"""
 
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 
 from isotherm.core.model.jobs import OutcomeKind, Take
-from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.live import live_files
+from support.builders import NOW
 from support.deleted_rows import delete_row
 from support.lab import Lab
 from support.rewriting import bound, commit, partitions, rewritten, try_to_bind
@@ -144,3 +155,86 @@ def test_deletes_on_a_file_with_two_ages_are_not_merged(tmp_path: Path) -> None:
 
     assert isinstance(refused, Refusal)
     assert refused.reason is Reason.FILE_TWICE
+
+
+def in_two_partitions(lab: Lab, *partitions: str) -> Any:
+    """Two files, each of them in these partitions. All entries stand in one manifest, as Spark's `add_files` writes them."""
+    by_what = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "what"))
+    mapping = '[{"field-id": 1, "names": ["id"]}]'
+    table = lab.create(spec=by_what, **{"format-version": "2", "schema.name-mapping.default": mapping})
+    folder = lab.root / "hive"
+    folder.mkdir()
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        for name, ids in (("a", [0, 1, 2]), ("b", [3, 4])):
+            path = folder / f"{name}.parquet"
+            pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path)
+            for what in partitions:
+                append.append_data_file(as_imported(path, what, len(ids)))
+    return table.refresh()
+
+
+def as_imported(path: Path, what: str, rows: int) -> DataFile:
+    """The file in a partition, without statistics."""
+    empty = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+    return DataFile.from_args(
+        2,
+        content=DataFileContent.DATA,
+        file_path=str(path),
+        file_format=FileFormat.PARQUET,
+        partition=Record(what),
+        record_count=rows,
+        file_size_in_bytes=path.stat().st_size,
+        spec_id=0,
+        **{name: {} for name in (*empty, "lower_bounds", "upper_bounds")},
+    )
+
+
+def by_partition(table: Any) -> list[tuple[str, int]]:
+    rows = table.refresh().scan().to_arrow()
+    return sorted(zip(rows["what"].to_pylist(), rows["id"].to_pylist(), strict=True))
+
+
+def test_a_file_of_two_partitions_leaves_the_jobs_alone(tmp_path: Path) -> None:
+    """Both entries would leave, and the rows of one partition were written."""
+    lab = Lab(tmp_path)
+    table = in_two_partitions(lab, "1", "2")
+    first, second = partitions(table)
+    before = by_partition(table)
+    job = bound(table, first, take=ALL)
+
+    outcome = commit(lab.catalog, job, rewritten(table, job))
+
+    assert outcome.kind is OutcomeKind.DONE
+    assert before == by_partition(table)
+    assert [len(aged(table, key)) for key in (first, second)] == [1, 2]
+
+
+def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    table = in_two_partitions(lab, "1", "1")
+    (first,) = partitions(table)
+    job = bound(table, first, take=ALL)
+    live = live_files(table.metadata, table.io, table.metadata.current_snapshot(), first)
+    (manifest,) = table.metadata.current_snapshot().manifests(table.io)
+    known = {manifest.manifest_path: tuple(live[1:])}
+    snapshot = ReplaceSnapshot(job, rewritten(table, job), True, NOW, known=known)
+
+    with pytest.raises(RefusalError, match="files would leave") as refused:
+        snapshot.request(table, live[1:], 0)
+
+    assert refused.value.refusal.reason is Reason.MISMATCH
+
+
+def test_a_file_of_two_partitions_stays_where_deletes_name_it(tmp_path: Path) -> None:
+    """A delete that names one file applies to it in both for Iceberg's Java, and in one for others."""
+    lab = Lab(tmp_path)
+    table = in_two_partitions(lab, "1", "2")
+    first, _ = partitions(table)
+    delete_row(lab, table, str(lab.root / "hive" / "a.parquet"), 0, first)
+    job = bound(table.refresh(), first, take=Take(10**9, with_deletes=True))
+    before = aged(table, first)
+
+    outcome = commit(lab.catalog, job, rewritten(table, job))
+
+    assert (OutcomeKind.FAILED, Reason.FILE_TWICE) == (outcome.kind, outcome.reason)
+    assert before == aged(table, first)

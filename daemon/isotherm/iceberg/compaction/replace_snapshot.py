@@ -4,6 +4,7 @@ Written for each attempt; what was rewritten for a lost one is used again where 
 that is written is noted, so that whatever the commit comes to can say what it leaves behind.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -31,8 +32,9 @@ from pyiceberg.table.update import (
 from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, identity, partition_record
+from isotherm.iceberg.manifests.live import LiveEntry, entry_partition_key, identity, partition_record
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import (
@@ -190,8 +192,8 @@ class ReplaceSnapshot:
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
             held = self.known.get(manifest.manifest_path, ())
-            if gone := leaving.intersection(entry.identity for entry in held):
-                found.append(self._restated(table, manifest, frozenset(gone)))
+            if gone := Counter(entry.identity for entry in held if entry.identity in leaving):
+                found.append(self._restated(table, manifest, gone))
             else:
                 kept.append(manifest)
         return found + self._merged(table, kept)
@@ -260,20 +262,40 @@ class ReplaceSnapshot:
         return self.new[content]
 
     def _restated(
-        self, table: Table, manifest: ManifestFile, leaving: frozenset[tuple[str, int | None]]
+        self, table: Table, manifest: ManifestFile, leaving: Counter[tuple[str, int | None]]
     ) -> ManifestFile:
-        """A manifest without the files that leave, written as it is read: a few entries are in memory."""
-        which = manifest.manifest_path, leaving
-        if which not in self.restated:
+        """A manifest without the files that leave, written as it is read: a few entries are in memory.
+
+        A file may be live in two partitions, as where two of Hive's had one folder. It leaves the job's alone: of the other
+        one no row was written. Which deletes apply to it there, readers do not agree about.
+        """
+        which = manifest.manifest_path, frozenset(leaving)
+        if which in self.restated:
+            return self.restated[which]
+
+        def restated() -> Iterator[ManifestEntry]:
             written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
-            # Entries that were deleted by an earlier snapshot are that snapshot's news, not ours.
-            restated = (
-                deleted(entry, self.snapshot_id) if identity(entry) in leaving else existing(entry)
-                for entry in entries(written, manifest)
-                if entry.status != ManifestEntryStatus.DELETED
-            )
-            self.restated[which] = self._write(table, manifest.partition_spec_id, manifest.content, restated)
-        return self.restated[which]
+            for entry in entries(written, manifest):
+                if entry.status == ManifestEntryStatus.DELETED:
+                    continue  # by an earlier snapshot: that is its news, not ours
+                if identity(entry) not in leaving:
+                    yield existing(entry)
+                    continue
+                key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
+                if key == self.job.partition:
+                    yield deleted(entry, self.snapshot_id)
+                elif self.job.delete_files:
+                    why = f"{identity(entry)[0]} is live in {key} too, and deletes name it by its path"
+                    raise RefusalError(Reason.FILE_TWICE, why)
+                else:
+                    yield existing(entry)
+
+        one = self._write(table, manifest.partition_spec_id, manifest.content, restated())
+        if one.deleted_files_count != leaving.total():
+            why = f"{one.deleted_files_count} files would leave {manifest.manifest_path}, and {leaving.total()} were replaced"
+            raise RefusalError(Reason.MISMATCH, why)
+        self.restated[which] = one
+        return one
 
     def _write(
         self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
