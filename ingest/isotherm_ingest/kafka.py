@@ -119,8 +119,10 @@ class Broker:
         producer = self._producer
         try:
             self._send(producer, records)
-        except KafkaException as err:
-            error = err.args[0]
+        except (KafkaException, SystemError) as err:
+            # A producer's end is raised once more from the callbacks of what it had to deliver.
+            ended = KafkaError(KafkaError._FATAL, str(err))  # noqa: SLF001 (the library's public constant)
+            error = ended if isinstance(err, SystemError) else err.args[0]
             if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 (the library's public constant)
                 self._replace(producer, error)
             raise BrokerError(f"topic {records[0].topic}: {error.str()}") from err

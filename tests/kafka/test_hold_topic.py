@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
@@ -82,6 +82,20 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning(admin, topic, pr
 
     assert reading.is_whole
     assert dict(reading.records) == {f"{number}/halt": b"new" for number in range(5)}
+
+
+def test_partitions_that_come_later_are_read_too(admin, topic, open_topic):
+    reader = open_topic()
+    reader.read(20)
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(20)
+    writer, keys = open_topic(), {f"{number}/halt" for number in range(8)}
+    eventually(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 4)
+    for key in sorted(keys):
+        eventually(lambda key=key: wrote(writer, key))
+    reading = eventually(lambda: reader.read(20))
+
+    assert reading.is_whole
+    assert reading.records.keys() == keys
 
 
 def wrote(topic, key):

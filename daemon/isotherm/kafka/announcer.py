@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.broker import REQUEST_TIMEOUT_S, Broker
-from isotherm.runtime.kafka_client import kafka_client
+from isotherm.kafka.broker import Broker
+from isotherm.kafka.steady_producer import SteadyProducer
 from isotherm.service.ports import Unavailable
 
 SHRINK = 4
@@ -37,18 +37,7 @@ class Announcer:
         """
         self._topic = topic
         self._broker = broker
-        self._producer = kafka_client(
-            Producer,
-            {
-                **properties,
-                "acks": "all",
-                "enable.idempotence": True,
-                "partitioner": PARTITIONER,
-                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
-                "error_cb": on_error,
-                "log_level": 0,
-            },
-        )
+        self._producer = SteadyProducer({**properties, "partitioner": PARTITIONER, "error_cb": on_error})
 
     def publish(self, event: CommitEvent) -> None:
         """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
@@ -69,22 +58,8 @@ class Announcer:
 
     def _send(self, event: CommitEvent) -> None:
         key, value, headers = encode(event)
-        answers: list[KafkaError | None] = []
-        try:
-            self._producer.produce(
-                self._topic,
-                key=key,
-                value=value,
-                headers=list(headers.items()),
-                on_delivery=lambda error, _: answers.append(error),
-            )
-        except BufferError as err:
-            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from err  # noqa: SLF001 (a public constant)
-        self._producer.flush(REQUEST_TIMEOUT_S)
-        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)
-        if error is not None:
-            raise KafkaException(error)
+        self._producer.write(self._topic, key, value, list(headers.items()))
 
     def close(self) -> None:
         """Wait for what is under way."""
-        self._producer.flush(REQUEST_TIMEOUT_S)
+        self._producer.flush()

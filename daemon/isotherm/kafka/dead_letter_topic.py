@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-
-from isotherm.kafka.broker import REQUEST_TIMEOUT_S
-from isotherm.runtime.kafka_client import kafka_client
+from isotherm.kafka.steady_producer import SteadyProducer
 from isotherm.service.ports import Message, Unavailable
 
 MAX_LETTER_BYTES = 16 * 1024 * 1024
@@ -26,18 +23,7 @@ class KafkaDeadLetters:
     def __init__(self, properties: Mapping[str, Any], topic: str) -> None:
         """`properties` are librdkafka's."""
         self._topic = topic
-        self._failures: list[str] = []
-        self._producer = kafka_client(
-            Producer,
-            {
-                **properties,
-                "acks": "all",
-                "enable.idempotence": True,
-                "message.max.bytes": MAX_LETTER_BYTES,
-                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
-                "log_level": 0,
-            },
-        )
+        self._producer = SteadyProducer({**properties, "message.max.bytes": MAX_LETTER_BYTES})
 
     def put(self, message: Message, reason: str) -> None:
         """Take the message as it came; returns before it is safe."""
@@ -47,24 +33,10 @@ class KafkaDeadLetters:
             "isotherm.offset": str(message.offset),
             "isotherm.reason": reason,
         }
-        try:
-            self._producer.produce(
-                self._topic,
-                key=message.key,
-                value=message.value,
-                headers=[(name, text.encode(errors="replace")) for name, text in headers.items()],
-                on_delivery=self._delivered,
-            )
-        except (BufferError, KafkaException) as err:  # the queue is full, or the message too large to keep
-            self._failures.append(str(err))
+        encoded = [(name, text.encode(errors="replace")) for name, text in headers.items()]
+        self._producer.put(self._topic, message.key, message.value, encoded)
 
     def flush(self) -> None:
         """Return when all that was put is safe. Raises Unavailable; then it is given up."""
-        left = self._producer.flush(REQUEST_TIMEOUT_S)
-        failures, self._failures = self._failures, []
-        if left or failures:
-            raise Unavailable(f"topic {self._topic}: {failures[0] if failures else 'no answer'}")
-
-    def _delivered(self, error: KafkaError | None, _: Any) -> None:
-        if error is not None:
-            self._failures.append(str(error))
+        if errors := self._producer.flush():
+            raise Unavailable(f"topic {self._topic}: {errors[0].str()}")

@@ -13,14 +13,14 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.broker import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
+from isotherm.kafka.broker import QUEUED_KB, Broker, offset_bounds
+from isotherm.kafka.steady_producer import SteadyProducer
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import HoldReading, NotAsked, Refused, Unavailable
@@ -53,121 +53,116 @@ class KafkaHolds:
         self._broker = broker or Broker()
         self._topic = topic
         self._on_trouble = on_trouble
-        self._topic_id: str | None = None
+        self._known: tuple[str, int] | None = None
+        """The topic's id and how many partitions it has, or None where it must be read from its beginning."""
         self._positions: dict[int, int] = {}
+        self._records: dict[str, bytes | None] = {}
+        """What was read and not handed out yet, because the end was not reached in time."""
+        self._is_whole = False
+        """Whether that is from the beginning on."""
         common = {**properties, "error_cb": lambda error: on_trouble(str(error)), "log_level": 0}
         # A name in a group is asked for, but never joined: partitions are assigned by hand, nothing is committed.
         for name in ("group.instance.id", "session.timeout.ms", "max.poll.interval.ms"):
             common.pop(name, None)
         self._admin = kafka_client(AdminClient, {**properties, "log_level": 0})
-        self._consumer = kafka_client(
-            Consumer,
-            {
-                "queued.max.messages.kbytes": QUEUED_KB,
-                **common,
-                "group.id": f"{topic}.readers",
-                # A halt behind an open transaction is a halt; one that is aborted later is a halt too many at worst.
-                "isolation.level": "read_uncommitted",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-                "allow.auto.create.topics": False,
-            },
-        )
-        self._producer = kafka_client(
-            Producer,
-            {
-                **common,
-                "acks": "all",
-                "enable.idempotence": True,
-                "partitioner": PARTITIONER,
-                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
-            },
-        )
+        self._reading = {
+            "queued.max.messages.kbytes": QUEUED_KB,
+            **common,
+            "group.id": f"{topic}.readers",
+            # A halt behind an open transaction is a halt; one that is aborted later is a halt too many at worst.
+            "isolation.level": "read_uncommitted",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": False,
+        }
+        self._consumer = kafka_client(Consumer, self._reading)
+        self._producer = SteadyProducer({**common, "partitioner": PARTITIONER})
 
     def read(self, timeout_s: float) -> HoldReading | None:
         """What came since the last call, up to the topic's present end; None where it was not reached in time."""
         deadline = monotonic_s() + timeout_s
-        asked = self._ends(timeout_s)
-        if asked is None:
+        ends = self._ends(timeout_s)
+        if ends is None:
             return None
-        is_whole, ends = asked
         if any(self._positions[number] > end for number, end in ends.items()):
-            self._topic_id = None  # cut off behind our back: read all of it again
+            self._known = None  # cut off behind our back: read all of it again
             return self.read(timeout_s)
-        records: dict[str, bytes | None] = {}
+        before = dict(self._positions)
         while any(self._positions[number] < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
             if left_s <= 0:
-                self._topic_id = None  # what was read is thrown away: start over the next time
+                if self._positions == before:
+                    self._begin_again()
                 return None
-            for message in self._consumer.consume(BATCH, min(left_s, 0.05)):
-                error, key = message.error(), message.key()
-                if error is not None:
-                    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
-                        self._on_trouble(str(error))
-                elif isinstance(key, bytes):
-                    records[key.decode(errors="replace")] = message.value()
-            # Not by the messages: the end of a compacted partition may hold none.
-            for part in self._consumer.position([TopicPartition(self._topic, number) for number in ends]):
-                self._positions[part.partition] = max(part.offset, self._positions[part.partition])
-        return HoldReading(records, is_whole)
+            self._read_some(min(left_s, 0.05))
+        reading = HoldReading(self._records, self._is_whole)
+        self._records, self._is_whole = {}, False
+        return reading
+
+    def _read_some(self, timeout_s: float) -> None:
+        for message in self._consumer.consume(BATCH, timeout_s):
+            error, key = message.error(), message.key()
+            if error is not None:
+                if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+                    self._on_trouble(str(error))
+            elif isinstance(key, bytes):
+                self._records[key.decode(errors="replace")] = message.value()
+        # Not by the messages: the end of a compacted partition may hold none.
+        for part in self._consumer.position(
+            [TopicPartition(self._topic, number) for number in self._positions]
+        ):
+            self._positions[part.partition] = max(part.offset, self._positions[part.partition])
+
+    def _begin_again(self) -> None:
+        """Read all of it with another client: one that gets nothing may never get anything any more.
+
+        To a broker that came back with an older copy of its disk a client's idea of who leads seems newer, for ever.
+        """
+        self.close()
+        self._consumer = kafka_client(Consumer, self._reading)
+        self._known = None
 
     def write(self, key: str, value: bytes | None) -> None:
         """Keep a value under a key, or remove the key where the value is None. Returns when the broker has it."""
         try:
-            self._broker.ask(lambda: self._write(key, value))
-        except (KafkaException, TimeoutError) as err:
-            is_for_itself = isinstance(err, KafkaException) and err.args[0].code() in _FOR_ITSELF
-            kind = Refused if is_for_itself else Unavailable
-            raise kind(f"topic {self._topic}: {err or 'no answer'}") from err
-
-    def _write(self, key: str, value: bytes | None) -> None:
-        failures: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                failures.append(error)
-
-        self._producer.produce(self._topic, key=key.encode(), value=value, on_delivery=delivered)
-        left = self._producer.flush(REQUEST_TIMEOUT_S)
-        if failures:
-            raise KafkaException(failures[0])
-        if left:
-            raise TimeoutError("no answer")
+            self._broker.ask(lambda: self._producer.write(self._topic, key.encode(), value))
+        except KafkaException as err:
+            kind = Refused if err.args[0].code() in _FOR_ITSELF else Unavailable
+            raise kind(f"topic {self._topic}: {err}") from err
 
     def close(self) -> None:
         """Let go of the broker."""
         with contextlib.suppress(KafkaException):
             self._consumer.close()
 
-    def _ends(self, timeout_s: float) -> tuple[bool, dict[int, int]] | None:
-        """Whether it is read from its beginning, and where its partitions end now; None where the broker is silent."""
+    def _ends(self, timeout_s: float) -> dict[int, int] | None:
+        """Where its partitions end now; None where the broker is silent."""
 
-        def ask() -> tuple[bool, dict[int, int]]:
-            is_whole = self._begin_where_needed(timeout_s)
+        def ask() -> dict[int, int]:
+            self._begin_where_needed(timeout_s)
             bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
-            return is_whole, {number: high for number, (_, high) in bounds.items()}
+            return {number: high for number, (_, high) in bounds.items()}
 
         try:
             return self._broker.ask(ask)
         except NotAsked:
             return None
         except (KafkaException, TimeoutError) as err:
-            self._topic_id = None  # perhaps half-way through: begin again the next time
+            self._known = None  # perhaps half-way through: begin again the next time
             self._on_trouble(f"topic {self._topic}: {err or 'no answer'}")
             return None
 
-    def _begin_where_needed(self, timeout_s: float) -> bool:
-        """Begin at the beginning the first time, and where the topic is another one by now; whether it does."""
+    def _begin_where_needed(self, timeout_s: float) -> None:
+        """Begin at the beginning the first time, and where the topic is another one by now, or has more partitions."""
         asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=timeout_s)
         topic = asked[self._topic].result(timeout_s)
-        known, self._topic_id = self._topic_id, str(topic.topic_id)
-        if known == self._topic_id:
-            return False
+        before, self._known = self._known, (str(topic.topic_id), len(topic.partitions))
+        if before == self._known:
+            return
         parts = [TopicPartition(self._topic, one.id, OFFSET_BEGINNING) for one in topic.partitions]
         self._consumer.assign(parts)
+        self._records, self._is_whole = {}, True
         self._positions = {part.partition: 0 for part in parts}
         bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
         self._positions = {number: low if low == high else 0 for number, (low, high) in bounds.items()}
-        return True
