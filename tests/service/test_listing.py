@@ -342,7 +342,7 @@ def calls_for_a_list(folder, tables):
     )
     clock = [1000.0]
     poller = Poller(
-        60.0, lists(listed, clock), policies, Ledger(None), HeardEarly(), print, [].append, lambda: 0
+        60.0, lists(listed, clock), policies, Ledger(None), HeardEarly(), None, print, [].append, lambda: 0
     )
     calls = []
     for _ in range(2):

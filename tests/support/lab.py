@@ -127,7 +127,7 @@ class Lab:
     def announce(self, event):
         self.topic.messages.append(encode(event)[1])
 
-    def service(self, executor=None, listen=None, ledger=None, **more):
+    def service(self, executor=None, listen=None, ledger=None, hold_topic=None, **more):
         """A daemon on the stores of this lab: a new one is a restart."""
         return Service(
             config=self.config,
@@ -136,7 +136,7 @@ class Lab:
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s), threads=AtOnce()),
             maintainer=self.maintainer(executor or self.executor),
-            hold_topic=MemoryHolds(self.held),
+            hold_topic=hold_topic or MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
             listen=listen or self.seen.append,
             now_ms=self.now_ms,

@@ -57,6 +57,7 @@ ALERTING = [
     ([a_round(away=(Outside.CATALOG,))], 'isotherm_away{what="catalog"} 1.0'),
     ([a_round(away=(Outside.CATALOG,))], 'isotherm_away{what="holds"} 0.0'),
     ([a_round(away=(Outside.HOLDS,)), a_round()], 'isotherm_away{what="holds"} 0.0'),
+    ([a_round(away=(Outside.CONSENT,))], 'isotherm_away{what="consent"} 1.0'),
     ([a_round(away=(Outside.CONTROL_END,))], 'isotherm_away{what="control_end"} 1.0'),
     ([a_round(deletions_held=True)], "isotherm_deletions_held 1.0"),
     ([a_round(overdue_s=5.0)], "isotherm_deletions_overdue_seconds 5.0"),

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.observations import GapHealed
+from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Listener
+from isotherm.store.fold import TableRow
 from isotherm.store.ledger import Ledger
 
 REPUBLISH_AFTER_MS = 30_000
@@ -28,6 +30,7 @@ class Poller:
     policies: PolicyFolder
     ledger: Ledger
     early: HeardEarly
+    barrier: Barrier
     announce: Callable[[str, Sequence[int]], int]
     """Announces the first of some snapshots of a table, by its uuid. Returns how many."""
     listen: Listener
@@ -45,12 +48,21 @@ class Poller:
             return None
         return [name for name in listing.names if self.policies.has_policy(name)]
 
-    def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
+    def announce_found(self, row: TableRow) -> bool:
         """Announce some of what nobody else announced: a writer without events, or one that crashed before its own.
 
-        With `is_silent` no writer of the table has announced anything, ever: then that is its way, and no mishap.
-        Returns whether there is more: left for the next round, or something whose own announcement may be under way.
+        Where that fails it is left alone for a while, and the table is maintained all the same. Returns whether there is
+        more: left for the next round, or something whose own announcement may be under way.
         """
+        table, key = row.state.table, f"{row.state.table.uuid}/announcing"
+        if not self.barrier.is_aside(key):
+            with self.barrier.around(table.name, "announcing what nobody announced", key):
+                # Where no writer of the table has announced anything, ever, that is its way, and no mishap.
+                self._announce_found(table, is_silent=not row.last_event_at_ms)
+                self.barrier.forget(key)
+        return bool(self.ledger.unannounced(table.uuid, self.now_ms()))
+
+    def _announce_found(self, table: TableId, *, is_silent: bool) -> None:
         found = self.ledger.unannounced(table.uuid, self.now_ms())
         with self.ledger.transaction():
             for snapshot_id in self.early.take(table.uuid, found):
@@ -58,4 +70,3 @@ class Poller:
         found = self.ledger.unannounced(table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
         if found:
             self.listen(GapHealed(table, self.announce(table.uuid, found), ok=is_silent))
-        return bool(self.ledger.unannounced(table.uuid, self.now_ms()))

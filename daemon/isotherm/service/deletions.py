@@ -28,10 +28,10 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.service.barrier import Barrier
+from isotherm.service.consent import Consent
 from isotherm.service.holds import Holds
 from isotherm.service.late_files import LateFiles
 from isotherm.service.neighbours import neighbours_of
-from isotherm.service.ownership import has_still
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
     Catalog,
@@ -94,6 +94,7 @@ class Deletions:
     maintainer: Maintainer
     verdicts: Verdicts
     holds: Holds
+    consent: Consent
     barrier: Barrier
     survey: Survey
     listen: Listener
@@ -127,7 +128,7 @@ class Deletions:
         self._turn_clock()
         self.ledger.note_obstacle(CLOCK, self.clock_trouble())
         for uuid, sweeping in self._sweeping.items():
-            is_ours = has_still(self.events, uuid, sweeping.tenure)
+            is_ours = self.consent.has_still(uuid, sweeping.tenure)
             if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()

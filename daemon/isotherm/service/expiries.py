@@ -20,12 +20,12 @@ from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.barrier import Barrier
+from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.operations import LATE_MS, Operations, begun
-from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
     Catalog,
@@ -35,7 +35,6 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
-    Unavailable,
 )
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
@@ -71,6 +70,7 @@ class Expiries:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
+    consent: Consent
     deletions: Deletions
     operations: Operations
     barrier: Barrier
@@ -193,7 +193,7 @@ class Expiries:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""
         for job_id, (operation, tenure) in list(self._running.items()):
             uuid = operation.table.uuid
-            if not has_still(self.events, uuid, tenure):
+            if not self.consent.has_still(uuid, tenure):
                 self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
                 self._cancel(job_id, stopped)
@@ -288,11 +288,7 @@ class Expiries:
         operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
         self._running[job_id] = operation, tenure
         self.ledger.save(operation)
-        try:
-            self.holds.act()
-        except Unavailable as err:
-            return Refusal(Reason.TOPIC, str(err))
-        return None
+        return self.consent.act()
 
     def _ended(
         self, operation: Operation, reading: ExpiryReading, name: str, result: Expired | BaseException
@@ -317,8 +313,8 @@ class Expiries:
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
         """Why nothing may be expired now, or None."""
-        if (moved := why_moved(self.events, uuid, tenure)) is not None:
-            return Refusal(Reason.OWNER, moved)
+        if (moved := self.consent.moved(uuid, tenure)) is not None:
+            return moved
         if (stopped := self.holds.stops(uuid)) is not None:
             return stopped
         if (against := self.deletions.why_not(uuid, Cause.EXPIRED)) is not None:

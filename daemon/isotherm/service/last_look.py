@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake, Touched, in_pieces
-from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import EventSource, LoadedTable, Message
 from isotherm.store.fold import Fold
@@ -37,6 +37,7 @@ class LastLook:
     verdicts: Verdicts
     holds: Holds
     deletions: Deletions
+    consent: Consent
     is_blind: bool = False
     """The control topic could not be read to its end the last time: what is rewritten now would be thrown away."""
 
@@ -56,7 +57,7 @@ class LastLook:
         self.is_blind = messages is None
         # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
         self._save(messages or (), cancel)
-        if not has_still(self.events, uuid, tenure):
+        if not self.consent.has_still(uuid, tenure):
             return Refusal(Reason.OWNER, MOVED)
         if messages is None:
             return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
@@ -64,8 +65,7 @@ class LastLook:
             return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
         if (against := self._at_table(loaded, job)) is not None:
             return against
-        moved = why_moved(self.events, uuid, tenure)
-        return None if moved is None else Refusal(Reason.OWNER, moved)
+        return self.consent.moved(uuid, tenure)
 
     def _at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
         """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""

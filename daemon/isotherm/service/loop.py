@@ -20,6 +20,7 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
+from isotherm.service.consent import Consent
 from isotherm.service.consumer import Consumer
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
@@ -83,6 +84,7 @@ class Service:
     consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
+    consent: Consent = field(init=False)
     announcer: Announcer = field(init=False)
     deletions: Deletions = field(init=False)
     compactions: Compactions = field(init=False)
@@ -103,6 +105,7 @@ class Service:
         self.holds = Holds(
             self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s
         )
+        self.consent = Consent(self.events, self.holds, self.listen)
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
@@ -124,6 +127,7 @@ class Service:
             self.maintainer,
             self.verdicts,
             self.holds,
+            self.consent,
             self.barrier,
             self.survey,
             self.listen,
@@ -198,6 +202,7 @@ class Service:
             self.policies,
             self.ledger,
             self.intake.early,
+            self.barrier,
             self.announcer.announce,
             self.listen,
             self.now_ms,
@@ -226,14 +231,15 @@ class Service:
             self.verdicts,
             self.holds,
             self.deletions,
+            self.consent,
         )
         stores = (self.fold, self.ledger, self.events, self.catalog, self.maintainer)
         ends = (self.deletions, operations, self.barrier, self.listen, self.now_ms)
         self.compactions = Compactions(
-            *stores, self.follower, last_look, self.verdicts, self.holds, self.announcer, *ends
+            *stores, self.follower, last_look, self.verdicts, self.holds, self.consent, self.announcer, *ends
         )
-        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, *ends)
-        self.searches = Searches(*stores, self.verdicts, self.holds, *ends, self.monotonic_s)
+        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, self.consent, *ends)
+        self.searches = Searches(*stores, self.verdicts, self.holds, self.consent, *ends, self.monotonic_s)
 
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""
@@ -265,6 +271,7 @@ class Service:
             self.follower,
             self.verdicts,
             self.holds,
+            self.consent,
             self.compactions,
             table_work,
             self.deletions,

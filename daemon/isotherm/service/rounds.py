@@ -19,6 +19,7 @@ from isotherm.service.admission import Admission, work_key
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
+from isotherm.service.consent import Consent
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
@@ -63,6 +64,7 @@ class Rounds:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
+    consent: Consent
     compactions: Compactions
     table_work: TableWork
     deletions: Deletions
@@ -195,7 +197,7 @@ class Rounds:
             self._searched = ""  # the last name was passed: the first one has its turn
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
-        if self._may_begin and self._is_ruled:
+        if self._may_begin and self._is_ruled and self.consent.ask_again():
             deadline_s = self.monotonic_s() + BEGIN_FOR_S
             may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
             for request in self.admission.in_turn(self._plans, may_compact=may_compact):
@@ -223,6 +225,7 @@ class Rounds:
     def _away(self) -> tuple[Outside, ...]:
         stands = {
             Outside.CATALOG: self.health.catalog_answers,
+            Outside.CONSENT: not self.consent.is_withheld,
             Outside.CONTROL_END: not self.compactions.last_look.is_blind,
             Outside.HOLDS: self._may_begin,
         }
@@ -307,8 +310,7 @@ class Rounds:
         if decided.has_more and not is_endless:
             self._agenda.add(name, uuid)  # a slice was decided: the others have their turn first
             return
-        is_silent = not current.last_event_at_ms
-        if not self.poller.announce_found(current.state.table, is_silent=is_silent):
+        if not self.poller.announce_found(current):
             self.fold.looked_at(uuid)
         self.listen(self.verdicts.report(current, decided))
         # What stays until the end of the round is what could begin, and no more.

@@ -56,7 +56,7 @@ class RoundMetrics:
                 self.hanging.set(what.hanging)
                 self.overdue.set(what.overdue_s)
                 self.last_round.set(self._now_ms() / 1000)
-                for kind in (Outside.CATALOG, Outside.CONTROL_END, Outside.HOLDS):
+                for kind in (Outside.CATALOG, Outside.CONSENT, Outside.CONTROL_END, Outside.HOLDS):
                     self.away.labels(kind).set(kind in what.away)
             case seen.LedgerLost():
                 self.deletions_held.set(1)

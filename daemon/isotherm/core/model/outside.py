@@ -10,6 +10,8 @@ class Outside(StrEnum):
     CATALOG = "catalog"
     CONTROL_END = "control_end"
     """The end of the control topic: without it nothing is compacted."""
+    CONSENT = "consent"
+    """What the broker must take before a commit (our place in the group, the count of acts): without it nothing begins."""
     HOLDS = "holds"
     """The topic with halts, pauses and quarantines: without it nothing begins."""
     SOURCES = "sources"
