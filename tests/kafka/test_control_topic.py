@@ -7,8 +7,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import PartitionChange, decode
-from isotherm.kafka.broker import ensure_topic, offset_bounds, partition_of
+from isotherm.kafka.broker import ensure_topic, partition_of
 from isotherm.kafka.control_topic import BATCH_BYTES, CHUNK, DRAIN_BYTES, KafkaEvents
+from isotherm.kafka.topic_look import TopicLook
 from isotherm.service.ports import Unavailable
 from support.contracts.events import EventSourceContract, event
 
@@ -251,16 +252,16 @@ def test_the_ends_of_many_partitions_are_one_question(properties):
         producer.produce(name, b"x", partition=number)
     producer.flush(20)
 
-    assert offset_bounds(AdminClient(properties), name, range(32), 10) == {
+    assert TopicLook(properties, name).bounds(range(32), 10) == {
         number: (0, number % 2) for number in range(32)
     }
-    assert offset_bounds(AdminClient(properties), name, [], 10) == {}
+    assert TopicLook(properties, name).bounds([], 10) == {}
 
 
 def test_the_ends_of_a_topic_on_a_broker_that_is_away_are_not_known():
-    admin = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    look = TopicLook({"bootstrap.servers": "127.0.0.1:1"}, "control")
     with pytest.raises((KafkaException, TimeoutError)):
-        offset_bounds(admin, "control", [0], 0.5)
+        look.bounds([0], 0.5)
 
 
 def test_a_broker_that_is_away_is_unavailable_and_named():

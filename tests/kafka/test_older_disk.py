@@ -7,8 +7,9 @@ import pytest
 from isotherm.contract.events import CommitEvent
 from isotherm.demo.stack.kafka import Kafka
 from isotherm.demo.stack.ports import free_ports
-from isotherm.kafka.announcer import Announcer
+from isotherm.kafka import control_topic
 from isotherm.kafka.broker import Broker, ensure_topic
+from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.service.ports import Message, Unavailable
@@ -38,8 +39,9 @@ def goes_well(action):
     return True
 
 
-def test_a_broker_that_comes_back_with_an_older_disk_ends_nothing_for_ever(tmp_path):
+def test_a_broker_that_comes_back_with_an_older_disk_ends_nothing_for_ever(tmp_path, monkeypatch):
     """librdkafka's producers end when the broker has lost what they sent; nothing was committed until a restart."""
+    monkeypatch.setattr(control_topic, "SILENT_S", 3.0)
     (tmp_path / "broker").mkdir()
     kafka = Kafka(tmp_path / "broker", heap_mb=200, say=lambda *_: None)
     kafka.start()
@@ -50,17 +52,18 @@ def test_a_broker_that_comes_back_with_an_older_disk_ends_nothing_for_ever(tmp_p
             ensure_topic(properties, topic, config=TOPIC if topic == "state" else {})
         broker = Broker()
         holds = KafkaHolds(properties, "state", broker=broker)
-        announcer = Announcer(properties, "control", broker, lambda _: None)
+        events = KafkaEvents(properties, "control", "daemons", 600_000, broker=broker)
         letters = KafkaDeadLetters(properties, "dead")
 
         def put_letter():
             letters.put(Message("control", 0, 0, 0, b"odd", None), "it is odd")
             letters.flush()
 
-        writers = (lambda: holds.write("a/halt", b"1"), lambda: announcer.publish(EVENT), put_letter)
+        writers = (lambda: holds.write("a/halt", b"1"), lambda: events.publish(EVENT), put_letter)
         for write in writers:
             write()
         assert holds.read(20) is not None
+        assert eventually(lambda: events.drain(5))
         kafka.stop()
         shutil.copytree(tmp_path / "broker" / "data", tmp_path / "copy")
         kafka.start([port, *free_ports(1)])
@@ -82,6 +85,10 @@ def test_a_broker_that_comes_back_with_an_older_disk_ends_nothing_for_ever(tmp_p
             return "b/halt" in records
 
         assert eventually(reads_what_came)
+        events.publish(EVENT)
+        assert eventually(lambda: events.drain(5))
+        assert events.check_in() is None
     finally:
         kafka.stop()
         holds.close()
+        events.close()

@@ -443,8 +443,8 @@ MUTANTS = (
     Mutant(
         "deleted files come back",
         SNAPSHOT,
-        "                if entry.status != ManifestEntryStatus.DELETED\n",
-        "",
+        "if entry.status == ManifestEntryStatus.DELETED:\n                    continue",
+        "if False:\n                    continue",
         CONFLICTS + "test_what_happens_elsewhere_does_not_stop_us[before the commit-compaction elsewhere]",
     ),
     # The fate of a job
@@ -549,7 +549,7 @@ MUTANTS = (
     Mutant(
         "deletes leave by what a lost attempt knew",
         SNAPSHOT,
-        "which = manifest.manifest_path, leaving",
+        "which = manifest.manifest_path, frozenset(leaving)",
         "which = manifest.manifest_path, frozenset()",
         "iceberg/compaction/test_lost_attempts.py::"
         "test_deletes_stay_that_a_rollback_gives_something_to_apply_to_in_the_race",

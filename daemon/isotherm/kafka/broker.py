@@ -1,10 +1,10 @@
 """The broker, as every client of ours needs it: topics are made, messages taken apart, keys find their partition."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.kafka_client import kafka_client
@@ -77,35 +77,6 @@ def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Mes
         elif one.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
             on_error(one)
     return messages
-
-
-def offset_bounds(
-    admin: AdminClient, topic: str, partitions: Iterable[int], timeout_s: float
-) -> dict[int, tuple[int, int]]:
-    """Where each partition of a topic begins and ends, in two requests for all of them.
-
-    A consumer can ask as well, but for one partition after another, each time behind what it waits for already.
-
-    Raises:
-        KafkaException: the broker refuses.
-        TimeoutError: it does not answer in time.
-    """
-    parts = [TopicPartition(topic, number) for number in partitions]
-    if not parts:
-        return {}
-    lows, highs = (
-        admin.list_offsets(
-            dict.fromkeys(parts, spec),
-            # As the consumers read: not up to the oldest open transaction.
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=timeout_s,
-        )
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    )
-    return {
-        part.partition: (lows[part].result(timeout_s).offset, highs[part].result(timeout_s).offset)
-        for part in parts
-    }
 
 
 def ensure_topic(

@@ -24,10 +24,8 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import CommitEvent
 from isotherm.kafka.announcer import Announcer
@@ -36,9 +34,9 @@ from isotherm.kafka.broker import (
     REQUEST_TIMEOUT_S,
     Broker,
     as_messages,
-    offset_bounds,
     partition_of,
 )
+from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Fenced, Message, NotAsked
@@ -56,6 +54,11 @@ CHUNK = 8
 
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
+
+
+SILENT_S = 60.0
+"""A client that got nothing for so long of what is there is replaced by another one. To a broker that came back with an
+older copy of its disk a client's idea of who leads seems newer, for ever."""
 
 
 class KafkaEvents:
@@ -93,23 +96,23 @@ class KafkaEvents:
         self._topic_id: str | None = None
         self._losses: list[str] = []
         self._fenced: str | None = None
+        self._silent_since_s: float | None = None
+        """Since when nothing came of what is there, or None where something did."""
         self._common = dict(properties)
-        self._consumer = self._member_of(group)
+        self._group = group
+        self._consumer = self._joined()
         self._announcer = Announcer(self._common, topic, self._broker, self._error)
-        self._admin = kafka_client(AdminClient, {**self._common, "log_level": 0})
-        self._consumer.subscribe(
-            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-        )
+        self._look = TopicLook(properties, topic)
 
-    def _member_of(self, group: str) -> Consumer:
-        """A consumer of which we commit the offsets ourselves."""
-        return kafka_client(
+    def _joined(self) -> Consumer:
+        """A member of the group, of which we commit the offsets ourselves."""
+        consumer = kafka_client(
             Consumer,
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
                 **self._common,
-                "group.id": group,
+                "group.id": self._group,
                 # Behind an open transaction a committed reader sees neither the messages nor where the topic ends. Events
                 # are hints, so one that is aborted later does no harm; an intent that nobody sees does.
                 "isolation.level": "read_uncommitted",
@@ -125,6 +128,9 @@ class KafkaEvents:
                 "log_level": 0,
             },
         )
+        revoked = {"on_revoke": self._revoked, "on_lost": self._revoked}
+        consumer.subscribe([self._topic], on_assign=self._assigned, **revoked)
+        return consumer
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         """New messages, at most some hundreds, and some megabytes; empty when none came in time."""
@@ -154,14 +160,31 @@ class KafkaEvents:
         while any(self._positions.get(number, 0) < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
             if left_s <= 0 or sum(len(message.value or b"") for message in drained) > DRAIN_BYTES:
+                self._note_silence(is_silent=not drained)
                 self.undo(drained)
                 return None
             drained.extend(self.poll(min(left_s, 0.05)))
             self._skip_to_position(ends)
+        self._note_silence(is_silent=False)
         if generation != self.generation or not ends:
             self.undo(drained)
             return None
         return drained
+
+    def _note_silence(self, *, is_silent: bool) -> None:
+        """Note whether nothing came of what is there; join the group anew where that lasts."""
+        now_s = monotonic_s()
+        since_s = now_s if self._silent_since_s is None else self._silent_since_s
+        self._silent_since_s = since_s if is_silent else None
+        if is_silent and now_s - since_s >= SILENT_S:
+            self._on_trouble(
+                f"topic {self._topic}: nothing came for {SILENT_S:.0f} s; it is read by another client"
+            )
+            self._silent_since_s = None
+            with contextlib.suppress(KafkaException):
+                self._consumer.close()
+            self._revoked(self._consumer, self._offsets())
+            self._consumer = self._joined()
 
     def commit(self) -> None:
         """Never hand out again what was handed out so far; called after it was saved."""
@@ -257,7 +280,7 @@ class KafkaEvents:
     def _compare_topic(self) -> bool:
         """Begin again where the topic was made again, because offsets mean nothing in it. Returns whether it is the same."""
         try:
-            topic = self._broker.ask(self._description)
+            topic = self._broker.ask(lambda: self._look.description(REQUEST_TIMEOUT_S))
         except NotAsked:
             return False
         except (KafkaException, TimeoutError) as err:
@@ -270,16 +293,10 @@ class KafkaEvents:
         self._reset(f"topic {self._topic} was deleted and made again")
         return False
 
-    def _description(self) -> Any:
-        asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S)
-        return asked[self._topic].result(REQUEST_TIMEOUT_S)
-
     def _ends(self, timeout_s: float) -> dict[int, int] | None:
         """Where each of our partitions ends now. Returns None where nobody can tell, or what we knew is gone."""
         try:
-            bounds = self._broker.ask(
-                lambda: offset_bounds(self._admin, self._topic, self._positions, timeout_s)
-            )
+            bounds = self._broker.ask(lambda: self._look.bounds(self._positions, timeout_s))
         except NotAsked:
             return None
         except (KafkaException, TimeoutError) as err:

@@ -13,14 +13,13 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.broker import QUEUED_KB, Broker, offset_bounds
+from isotherm.kafka.broker import QUEUED_KB, Broker
 from isotherm.kafka.steady_producer import SteadyProducer
+from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import HoldReading, NotAsked, Refused, Unavailable
@@ -64,7 +63,7 @@ class KafkaHolds:
         # A name in a group is asked for, but never joined: partitions are assigned by hand, nothing is committed.
         for name in ("group.instance.id", "session.timeout.ms", "max.poll.interval.ms"):
             common.pop(name, None)
-        self._admin = kafka_client(AdminClient, {**properties, "log_level": 0})
+        self._look = TopicLook(properties, topic)
         self._reading = {
             "queued.max.messages.kbytes": QUEUED_KB,
             **common,
@@ -141,7 +140,7 @@ class KafkaHolds:
 
         def ask() -> dict[int, int]:
             self._begin_where_needed(timeout_s)
-            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+            bounds = self._look.bounds(self._positions, timeout_s)
             return {number: high for number, (_, high) in bounds.items()}
 
         try:
@@ -155,8 +154,7 @@ class KafkaHolds:
 
     def _begin_where_needed(self, timeout_s: float) -> None:
         """Begin at the beginning the first time, and where the topic is another one by now, or has more partitions."""
-        asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=timeout_s)
-        topic = asked[self._topic].result(timeout_s)
+        topic = self._look.description(timeout_s)
         before, self._known = self._known, (str(topic.topic_id), len(topic.partitions))
         if before == self._known:
             return
@@ -164,5 +162,5 @@ class KafkaHolds:
         self._consumer.assign(parts)
         self._records, self._is_whole = {}, True
         self._positions = {part.partition: 0 for part in parts}
-        bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+        bounds = self._look.bounds(self._positions, timeout_s)
         self._positions = {number: low if low == high else 0 for number, (low, high) in bounds.items()}
