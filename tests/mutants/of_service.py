@@ -180,14 +180,14 @@ MUTANTS = (
         "service/compactions.py",
         "return job_id in self._binding or job_id in self._running",
         "return job_id in self._running",
-        "service/test_barrier.py::test_a_binding_that_lasts_for_rounds_is_no_crash",
+        "service/test_crashing_jobs.py::test_a_binding_that_lasts_for_rounds_is_no_crash",
     ),
     Mutant(
         "what cannot be bound sets the whole table aside",
         "iceberg/maintainer.py",
         "    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):\n",
         "    if isinstance(err, Unavailable):\n",
-        "service/test_barrier.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",
+        "service/test_one_bad_table.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",
     ),
     Mutant(
         "a hold that is refused keeps the others from being told",
@@ -279,14 +279,14 @@ MUTANTS = (
         "service/barrier.py",
         "            self._failed(name, what, name, err)\n            return False\n",
         "            raise\n",
-        "service/test_barrier.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
+        "service/test_own_mistakes.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
     ),
     Mutant(
         "work begins though what is held back was not read",
         "service/rounds.py",
         "        self._may_begin = False\n",
         "        self._may_begin = True\n",
-        "service/test_barrier.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
+        "service/test_own_mistakes.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
     ),
     Mutant(
         "a hold on one partition has its whole table decided again",
@@ -397,7 +397,7 @@ MUTANTS = (
         "service/unfinished_operations.py",
         "if self.barrier.is_away or self.monotonic_s() >= deadline_s:",
         "if self.barrier.is_away:",
-        "service/test_barrier.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
+        "service/test_no_answers.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
     ),
     Mutant(
         "tables in dead buckets that a source names take the loop's time",
