@@ -18,7 +18,7 @@ MUTANTS = (
         COMPACTIONS,
         "elif outcome.kind is OutcomeKind.FAILED:",
         "elif outcome.kind is not OutcomeKind.DONE:",
-        "service/test_deletions.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
+        "service/test_lost_answers.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
     ),
     Mutant(
         "a job whose end nobody knows is begun again at once",
@@ -138,14 +138,14 @@ MUTANTS = (
         COMPACTIONS,
         "operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)",
         "operation = self._running[job.job_id][0]",
-        "service/test_deletions.py::test_a_lost_answer_and_then_not_found_deletes_nothing",
+        "service/test_lost_answers.py::test_a_lost_answer_and_then_not_found_deletes_nothing",
     ),
     Mutant(
         "a request for a swap goes out uncounted",
         COMPACTIONS,
         "self.holds.act()",
         "pass",
-        "service/test_deletions.py::test_an_act_is_counted_before_the_request_goes_out",
+        "service/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
     ),
     Mutant(
         "the files of a job whose commit is under way are cleaned up",
@@ -434,7 +434,7 @@ MUTANTS = (
         EXPIRIES,
         "if wanted and not set(wanted) & set(loaded.snapshots):",
         "if wanted:",
-        "service/test_deletions.py::test_an_expiry_that_died_before_its_request_marks_nothing",
+        "service/test_expiries_that_fail.py::test_an_expiry_that_died_before_its_request_marks_nothing",
     ),
     Mutant(
         "an expiry whose end nobody knows counts as done",
