@@ -62,3 +62,22 @@ def settled_for_days(lab, service, days=3):
         lab.ahead_ms += LEFTOVER_GRACE_MS + 60_000
         turn(service, 2)
         settle(service)
+
+
+POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
+
+
+def filled(lab, name="shop.orders"):
+    table = lab.create(name)
+    for hour in (1, 1, 1, 1, 1):
+        lab.append(table, hour)
+    return table
+
+
+def until_files_wait(lab, service, *tables):
+    for _ in range(60):
+        lab.ahead_ms += 1000
+        turn(service, 1)
+        if all(service.ledger.deletions(uuid_of(table)).get("waiting") for table in tables):
+            return
+    raise AssertionError("nothing expired")
