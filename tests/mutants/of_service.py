@@ -82,7 +82,7 @@ MUTANTS = (
         LAST_LOOK,
         "if not self.holds.refresh(DRAIN_TIMEOUT_S):",
         "if False:",
-        LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[holds_unread-topic]",
+        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[holds_unread-topic]",
     ),
     Mutant(
         "a job is committed to a table that was halted meanwhile",
@@ -96,7 +96,7 @@ MUTANTS = (
         LAST_LOOK,
         "return None if hot is None else Refusal(Reason.HOT, hot)",
         "return None",
-        LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
+        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
     ),
     Mutant(
         "a job is committed though the policy says no by now",
@@ -110,7 +110,7 @@ MUTANTS = (
         LAST_LOOK,
         "if (doubt := self.deletions.clock_trouble()) is not None:",
         "if (doubt := None) is not None:",
-        LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
+        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
     ),
     Mutant(
         "a job is committed by a daemon that the group has put out",
@@ -173,7 +173,7 @@ MUTANTS = (
         COMPACTIONS,
         "for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:",
         "for operation in self._operations():",
-        LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
+        "service/test_last_look.py::test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     Mutant(
         "a binding that lasts for rounds is taken for one that ended the daemon",
@@ -441,7 +441,7 @@ MUTANTS = (
         EXPIRIES,
         "if outcome.kind is OutcomeKind.DONE:",
         "if outcome.kind is not OutcomeKind.FAILED:",
-        LAYERS + "test_an_expiry_whose_end_nobody_knows_confirms_no_mark",
+        "service/test_fates_of_expiries.py::test_an_expiry_whose_end_nobody_knows_confirms_no_mark",
     ),
     Mutant(
         "expired files have no grace",
@@ -455,28 +455,28 @@ MUTANTS = (
         EXPIRIES,
         "        self.follower.confirm_loaded(loaded)\n",
         "",
-        LAYERS + "test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
+        "service/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),
     Mutant(
         "an expiry takes what the policy keeps by now",
         EXPIRIES,
         "staying = set(reading.snapshots) - set(going)",
         "staying = set()",
-        LAYERS + "test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
+        "service/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),
     Mutant(
         "files go though a tag was dropped with their snapshot",
         EXPIRIES,
         "        elif lost:\n",
         "        elif False:\n",
-        LAYERS + "test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
+        "service/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
     ),
     Mutant(
         "another table under the name settles an expiry",
         EXPIRIES,
         "        if loaded.table.uuid != operation.table.uuid:\n            return False\n        if wanted",
         "        if wanted",
-        LAYERS + "test_another_table_under_the_name_says_nothing_of_an_expiry",
+        "service/test_fates_of_expiries.py::test_another_table_under_the_name_says_nothing_of_an_expiry",
     ),
     Mutant(
         "an expiry of a table that moved away goes on",

@@ -378,7 +378,7 @@ MUTANTS = (
         "service/catalog_lists.py",
         "if self.newest is not None and self.asked_s >= at_s:",
         "if self.newest is not None:",
-        LAYERS + "test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it",
+        "service/test_not_found.py::test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it",
     ),
     Mutant(
         "who waits for a list waits for the steady pace",
@@ -537,7 +537,7 @@ MUTANTS = (
         FOLLOW,
         "if listing is None or now_s - since_s < for_s:",
         "if listing is None:",
-        LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
+        "service/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
     Mutant(
         "a ledger that is ahead of the fold after a crash is not noticed",
@@ -565,14 +565,14 @@ MUTANTS = (
         INTAKE,
         "expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)",
         "expires_at_ms = intent.expires_at_ms",
-        LAYERS + "test_an_intent_lasts_no_longer_than_the_daemon_allows",
+        "service/test_last_look.py::test_an_intent_lasts_no_longer_than_the_daemon_allows",
     ),
     Mutant(
         "messages that could not be saved before a commit are lost",
         LAST_LOOK,
         "            self.events.undo(messages)\n",
         "            pass\n",
-        LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
+        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
     ),
     Mutant(
         "a counter that moved while we were wrong never alarms again",

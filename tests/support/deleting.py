@@ -81,3 +81,17 @@ def until_files_wait(lab, service, *tables):
         if all(service.ledger.deletions(uuid_of(table)).get("waiting") for table in tables):
             return
     raise AssertionError("nothing expired")
+
+
+def followed(lab):
+    """A table with one commit, and a daemon that knows it."""
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    service.step(0)
+    return table, service
+
+
+def clock_wrong(_table, service):
+    check = service.deletions
+    check.clock = check.clock.compared("the store", 10**7, service.monotonic_s())
