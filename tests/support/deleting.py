@@ -5,6 +5,7 @@ from isotherm.core.model.holds import HoldKind
 from support.in_process import InProcess
 from support.lab import EXPIRING, settle, started, uuid_of, wait_for_children
 
+POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
 GRACE = EXPIRING.replace("delete_after: 0s", "delete_after: 1h").replace(", expire.delete_after", "")
 ONLY_EXPIRY = GRACE.replace("compact: {min_files: 3}", "compact: {enabled: false}")
 
@@ -62,9 +63,6 @@ def settled_for_days(lab, service, days=3):
         lab.ahead_ms += LEFTOVER_GRACE_MS + 60_000
         turn(service, 2)
         settle(service)
-
-
-POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
 
 
 def filled(lab, name="shop.orders"):
