@@ -2,6 +2,8 @@
 
 import pytest
 
+from support.lab import Lab
+from support.searching import APPLY
 from support.surveys import World
 
 
@@ -12,3 +14,16 @@ def world(lab):
     made = World(lab)
     yield made
     made.ledger.close()
+
+
+@pytest.fixture
+def lab_of(tmp_path):
+    labs = []
+
+    def make(policy=APPLY):
+        labs.append(Lab(tmp_path, policy=policy))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.executor.stop()
