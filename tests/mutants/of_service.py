@@ -404,8 +404,7 @@ MUTANTS = (
         "service/relay.py",
         "if self.monotonic_s() >= deadline_s:\n                break",
         "if False:\n                break",
-        "service/test_relay.py::"
-        "test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
+        "service/test_relay_trouble.py::test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
     ),
     Mutant(
         "a flood for one table takes the loop's time",
@@ -419,14 +418,14 @@ MUTANTS = (
         "service/relay.py",
         '                self._try_later(name, f"{type(err).__name__}: {err}\\n{trace}")\n',
         "                raise\n",
-        "service/test_relay.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
+        "service/test_relay_trouble.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
     ),
     Mutant(
         "a snapshot whose files are refused keeps what sources name of the others waiting",
         "service/relay.py",
         "            raise Unreadable(str(err)) from err\n",
         "            raise\n",
-        "service/test_relay.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
+        "service/test_relay_trouble.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
     ),
     # Expiries
     Mutant(

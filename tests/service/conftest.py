@@ -3,6 +3,7 @@
 import pytest
 
 from support.lab import Lab
+from support.relayed import Heard
 from support.searching import APPLY
 from support.surveys import World
 
@@ -27,3 +28,10 @@ def lab_of(tmp_path):
     yield make
     for lab in labs:
         lab.executor.stop()
+
+
+@pytest.fixture
+def heard(lab):
+    heard = Heard(lab)
+    yield heard
+    heard.service.stop()
