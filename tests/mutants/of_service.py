@@ -301,35 +301,35 @@ MUTANTS = (
         "core/policy/rulebook.py",
         "return name if weight >= max(good, default=weight) else None",
         "return None",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "tables are expired though a policy file of which nothing can be read may forbid it",
         "core/policy/rulebook.py",
         "unknown = [name for name, gap in self.gaps.items() if not gap.is_whole]",
         "unknown = list[str]()",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "a slip behind the tables of a policy file hides them",
         "service/tables_of_broken_file.py",
         "name for name in self.tables if name]",
         "name for name in self.tables if name and is_yaml]",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "a policy file of which every key is misspelt is no policy",
         "service/tables_of_broken_file.py",
         "_is_near(name, PolicyFile.model_fields)",
         "name in PolicyFile.model_fields",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "the names that a wrong indentation made one are not told apart",
         "service/tables_of_broken_file.py",
         "for part in words(name)]",
         "for part in words(name) if not is_yaml]",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "one odd name of several tables is accepted",
@@ -344,15 +344,14 @@ MUTANTS = (
         "service/tables_of_broken_file.py",
         "if is_yaml and not seen.is_other and not seen.is_policy:",
         "if False:",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        "service/test_policies_never_good.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "a table is expired by a general file though a broken one between may keep more",
         "core/policy/rulebook.py",
         ' and "keep_for" in file.rules().get("expire", {})',
         "",
-        "service/test_policy_folder.py::"
-        "test_who_names_a_table_without_saying_how_long_to_keep_leaves_that_to_the_broken_file",
+        "service/test_policies_never_good.py::test_who_names_a_table_without_saying_how_long_to_keep_leaves_that_to_the_broken_file",
     ),
     Mutant(
         "a reload that failed half way is taken for done",
@@ -374,8 +373,7 @@ MUTANTS = (
         "service/policy_folder.py",
         "dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))",
         "dict(sorted({name: held.text for name, held in self._held.items()}.items()))",
-        "service/test_policy_folder.py::"
-        "test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade",
+        "service/test_policies_never_good.py::test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade",
     ),
     Mutant(
         "work begins under a folder that is still being filled",

@@ -3,6 +3,7 @@
 import pytest
 
 from support.lab import Lab
+from support.policy_files import GOOD, Folder
 from support.relayed import Heard
 from support.searching import APPLY
 from support.surveys import World
@@ -35,3 +36,12 @@ def heard(lab):
     heard = Heard(lab)
     yield heard
     heard.service.stop()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GOOD)
+    assert folder.policies.reload() is not None
+    assert (folder.after(), folder.policies.complaints) == (1, ())
+    return folder
