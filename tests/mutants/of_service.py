@@ -194,7 +194,7 @@ MUTANTS = (
         "service/holds.py",
         "                if isinstance(err, Refused):\n",
         "                if False:\n",
-        "service/test_holds.py::test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told",
+        "service/test_holds_of_others.py::test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told",
     ),
     Mutant(
         "what is set aside takes the turns of what is well",
@@ -265,14 +265,14 @@ MUTANTS = (
         "service/holds.py",
         "self._take_or_reject(key, value)",
         "self._take(key, value)",
-        "service/test_holds.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
+        "service/test_holds_of_others.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
     ),
     Mutant(
         "a hold may have a number with which nobody can count",
         "service/holds.py",
         "hold = _within_bounds(from_json(Hold, value.decode()))",
         "hold = from_json(Hold, value.decode())",
-        "service/test_holds.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+        "service/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
     ),
     Mutant(
         "a mistake of ours in a round ends the daemon",
@@ -655,7 +655,7 @@ MUTANTS = (
         "service/holds.py",
         "known = self._ledger.hold_under(key)",
         "known = {one.key: one for one in self._ledger.holds(key.partition('/')[0])}.get(key)",
-        "service/test_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
+        "service/test_told_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
     ),
     Mutant(
         "a thread that is not given ends all commits for ever",
