@@ -1,72 +1,21 @@
 """What stands in the tables is what was in the messages: whatever is repeated, broken off, or written beside."""
 
 import random
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from isotherm.contract.events import Intent
-from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN, kept_token, property_name
 from isotherm.runtime.clock import monotonic_s
-from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done, Ready
 from isotherm_ingest.tables.writer import TableWriter, Written
-from support.changes import COLUMNS, Source, latest, moment
-from support.gate import Gate
+from support.changes import Source, latest, moment
 from support.ingest_lab import Lab
-from support.messages import key as two_columns
+from support.trading import STREAMS, TABLES, check, trade
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
-
-STREAMS = r"""
-  - {topics: "NS\\.public\\.(orders|customers)", table: "NS.{table}", mode: mirror, partition_by: ["hours(at)"]}
-  - {topics: "NS\\.public\\.payments", table: "NS.{table}", mode: changelog, partition_by: ["days(at)"]}
-"""
-TABLES = ("orders", "customers", "payments")
-HOUR_0 = 473_352
-"""Of the first event time, since the epoch."""
-
-
-@pytest.fixture
-def lab(kafka: Any, spark: Any, lake_folder: Any) -> Iterator[Lab]:
-    lab = Lab(kafka, spark, lake_folder, STREAMS)
-    lab.make_topics(*TABLES)
-    yield lab
-    lab.close()
-
-
-def trade(lab: Lab, source: Source, dice: random.Random, changes: int, from_hour: float) -> None:
-    """Random changes, tombstones included."""
-    messages: list[Any] = []
-    for number in range(changes):
-        throw = dice.random()
-        if throw < 0.5 or not source.rows:
-            new = max(source.rows, default=0) + dice.randrange(1, 5)
-            messages.append(source.insert(new, from_hour + number / 20))
-        elif throw < 0.8:
-            messages.append(source.update(dice.choice(list(source.rows)), name=f"new{number}", tags=None))
-        else:
-            key = dice.choice(list(source.rows))
-            messages += [source.delete(key), (source.key(key), None)]
-    lab.send(source.table, *messages)
-
-
-def check(lab: Lab, sources: dict[str, Source]) -> None:
-    """Every table equals the fold of its messages."""
-    for table in ("orders", "customers"):
-        if table in sources:
-            assert latest(sources[table].rows.values()) == latest(lab.rows(table)), table
-    if "payments" in sources:
-        rows = sorted(lab.rows("payments"), key=lambda row: row["_offset"])
-        told = [(row["_op"], {name: row[name] for name in sources["payments"].columns}) for row in rows]
-        expected = sources["payments"].log
-        assert [op for op, _ in expected] == [op for op, _ in told]
-        assert latest(row for _, row in expected) == latest(row for _, row in told)
 
 
 def test_tables_equal_the_fold_of_their_messages(lab: Lab) -> None:
@@ -186,94 +135,6 @@ def test_a_crash_after_some_tables_converges(lab: Lab) -> None:
         ]
 
 
-def test_a_column_that_comes_later_is_added(lab: Lab) -> None:
-    from support.changes import COLUMNS
-
-    old = Source("orders", columns={name: COLUMNS[name] for name in ("id", "name", "at")})
-    lab.send("orders", old.insert(1), old.insert(2))
-    lab.ingest()
-    new = Source("orders")
-    new.rows = {2: {**dict.fromkeys(COLUMNS), **old.rows[2]}}
-    lab.send("orders", new.insert(3), new.update(2, paid=True), old.insert(4))
-    lab.ingest()
-
-    expected = {
-        1: {**dict.fromkeys(COLUMNS), **old.rows[1]},
-        4: {**dict.fromkeys(COLUMNS), **old.rows[4]},
-        **new.rows,
-    }
-
-    assert latest(expected.values()) == latest(lab.rows("orders"))
-
-
-def test_a_table_is_made_for_what_came_first(lab: Lab) -> None:
-    """Of two schemas that do not fit together, in its first batch."""
-    narrow = {name: COLUMNS[name] for name in ("id", "paid", "at")}
-    other = narrow | {"paid": COLUMNS["name"]}
-    for table, first, second in (("orders", other, narrow), ("customers", narrow, other)):
-        sources = [Source(table, columns) for columns in (first, second)]
-        lab.send(table, *(source.insert(key, paid=None) for key, source in enumerate(sources)))
-    lab.ingest()
-
-    assert [0] == [row["id"] for row in lab.rows("orders")] == [row["id"] for row in lab.rows("customers")]
-    assert {b"incompatible_schema"} == {letter.headers["isotherm.reason"] for letter in lab.dead()}
-
-
-def test_a_column_that_was_dropped_comes_back_with_a_message_that_has_it(lab: Lab) -> None:
-    """At the source and in the lake; what the driver remembers of older messages is no such message."""
-    old = Source("payments")
-    new = Source("payments", {name: kind for name, kind in COLUMNS.items() if name != "paid"})
-    lab.send("payments", old.insert(1), new.insert(2))
-    lab.ingest()
-    lab.spark.sql(f"ALTER TABLE lake.{lab.name}.payments DROP COLUMN paid")
-    lab.send("payments", new.insert(3))
-    lab.ingest()
-    without = lab.rows("payments")
-    lab.send("payments", old.insert(4, paid=True), new.insert(5))
-    lab.ingest()
-
-    assert [sorted(row) for row in without] == [sorted({*new.columns, *CHANGELOG_COLUMNS})] * 3
-    assert sorted((row["id"], row["paid"]) for row in lab.rows("payments")) == [
-        (1, None), (2, None), (3, None), (4, True), (5, None),
-    ]  # fmt: skip
-    assert lab.dead() == []
-
-
-def test_an_unchanged_large_value_is_kept(lab: Lab) -> None:
-    away = "__debezium_unavailable_value"
-    source = Source("orders")
-    lab.send("orders", source.insert(1, name="large"), source.insert(2, name="old"))
-    lab.ingest()
-    # Known from the table; known from the batch itself; and one that is only alike.
-    lab.send("orders", source.update(1, name=away, paid=True), source.update(2, name="newer"))
-    lab.send("orders", source.update(2, name=away, paid=False), source.insert(3, name=f"not {away}"))
-    lab.ingest()
-
-    assert {1: "large", 2: "newer", 3: f"not {away}"} == {
-        row["id"]: row["name"] for row in lab.rows("orders")
-    }
-    assert {1: True, 2: False, 3: None} == {row["id"]: row["paid"] for row in lab.rows("orders")}
-
-
-def test_a_row_that_changes_its_partition_moves(lab: Lab) -> None:
-    """The intent names the partition that the row leaves, and the one that it goes to."""
-    source = Source("orders")
-    lab.send("orders", source.insert(1, 0), source.insert(2, 1))
-    lab.ingest()
-    lab.send("orders", source.update(1, at=moment(30)))
-    lab.ingest()
-
-    assert latest(source.rows.values()) == latest(lab.rows("orders"))
-    # By id: a slow machine renews an intent.
-    opened = {one.intent_id: one for one in lab.control() if isinstance(one, Intent) and one.state == "open"}
-    first, second = ({*one.partitions} if one.partitions is not None else None for one in opened.values())
-    assert {partition_key({1000: HOUR_0}), partition_key({1000: HOUR_0 + 1})} == first
-    assert {partition_key({1000: HOUR_0}), partition_key({1000: HOUR_0 + 30})} == second
-
-
-# Bad input
-
-
 def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None:
     source = Source("orders")
     good = source.insert(1)
@@ -320,133 +181,6 @@ def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None
     )
 
 
-def test_a_table_of_somebody_else_is_refused_and_caught_up_later(lab: Lab) -> None:
-    sources = {table: Source(table) for table in TABLES}
-    lab.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lab.name}")
-    lab.spark.sql(f"CREATE TABLE lake.{lab.name}.orders USING iceberg AS SELECT 1L AS id, 'theirs' AS name")
-    for lap in range(2):
-        for source in sources.values():
-            trade(lab, source, random.Random(lap), 10, lap)
-        lab.ingest()
-
-    assert [{"id": 1, "name": "theirs"}] == lab.rows("orders")
-    check(lab, {name: sources[name] for name in ("customers", "payments")})
-
-    lab.spark.sql(f"DROP TABLE lake.{lab.name}.orders")
-    lab.again()
-    lab.send("orders", sources["orders"].insert(1000))
-    lab.ingest()
-
-    check(lab, sources)
-
-
-# Beside other writers
-
-
-class AtTheGate(TableWriter):
-    """Holds its first write open, once the files are written."""
-
-    gate: Gate
-
-    def write(self, ready: Ready, done: Done) -> Written:
-        self.gate.function()(None)
-        return super().write(ready, done)
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    folder = tmp_path / "gate"
-    folder.mkdir()
-    gate = Gate(folder)
-    AtTheGate.gate = gate
-    yield gate
-    gate.open()
-    gate.close()
-
-
-@pytest.mark.parametrize("table", ["orders", "payments"])
-def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table: str) -> None:
-    """Somebody else inserts a row while the write is open: with a key of ours in the mirror, any row in the changelog."""
-    source = Source(table)
-    lab.send(table, source.insert(1), source.insert(2))
-    lab.ingest()
-    lab.again(AtTheGate)
-    lab.send(table, source.update(1, name="newer"), source.insert(3))
-    with ThreadPoolExecutor(1) as pool:
-        write = pool.submit(lab.ingest)
-        gate.wait(write)
-        number = 3 if table == "orders" else 77
-        theirs = {**dict.fromkeys(source.columns), "id": number, "at": moment(0)}
-        lab.spark.sql(
-            f"INSERT INTO lake.{lab.name}.{table} (id, at) VALUES ({number}, TIMESTAMP'2024-01-01 00:00:00Z')"
-        )
-        gate.open()
-        write.result(timeout=100)
-    lab.announce()
-
-    rows = [{name: row[name] for name in source.columns} for row in lab.rows(table)]
-    told = [*(row for _, row in source.log), theirs] if table == "payments" else source.rows.values()
-    assert latest(told) == latest(rows)
-    first, foreign, ours = lab.snapshots(table)
-    assert [INGEST_TOKEN in (one.summary.additional_properties or {}) for one in (first, foreign, ours)] == [
-        True,
-        False,
-        True,
-    ]
-    assert ["ingest", "foreign", "ingest"] == [event.origin for event in lab.events(table)]
-    # By id: a slow machine renews intents.
-    intents = [one for one in lab.control() if isinstance(one, Intent)]
-    of_this_write = [one for one in intents if one.intent_id != intents[0].intent_id]
-    said = list(dict.fromkeys((one.intent_id, one.state, one.attempt) for one in of_this_write))
-    expected = [("open", 1), ("open", 2), ("closed", 2)] if table == "orders" else []
-    assert expected == [(state, attempt) for _, state, attempt in said]
-    assert len({intent_id for intent_id, _, _ in said}) <= 1
-    if table == "orders":
-        (recomputed,) = lab.metrics.recomputed.labels(f"{lab.name}.orders").collect()[0].samples[:1]
-        assert 1 == recomputed.value
-
-
-def test_what_does_not_fit_after_a_lost_race_goes_to_the_dead_letters(lab: Lab, gate: Gate) -> None:
-    """A column is dropped and added with another type while the write is open: the vector moves past such rows."""
-    source = Source("payments")
-    nameless = Source("payments", {name: kind for name, kind in COLUMNS.items() if name != "name"})
-    lab.send("payments", source.insert(1))
-    lab.ingest()
-    lab.again(AtTheGate)
-    misfit = source.insert(2)
-    lab.send("payments", misfit, nameless.insert(3))
-    with ThreadPoolExecutor(1) as pool:
-        write = pool.submit(lab.ingest)
-        gate.wait(write)
-        table = f"lake.{lab.name}.payments"
-        lab.spark.sql(f"ALTER TABLE {table} DROP COLUMN name")
-        lab.spark.sql(f"ALTER TABLE {table} ADD COLUMN name BIGINT")
-        lab.spark.sql(f"INSERT INTO {table} (id, at) VALUES (77, TIMESTAMP'2024-01-01 00:00:00Z')")
-        gate.open()
-        write.result(timeout=100)
-
-    assert sorted(row["id"] for row in lab.rows("payments")) == [1, 3, 77]
-    assert [letter.value for letter in lab.dead()] == [misfit[1]]
-    assert lab.dead()[0].headers["isotherm.reason"] == b"incompatible_schema"
-
-
-def test_a_row_that_comes_into_an_empty_table_meanwhile_keeps_what_is_not_told(lab: Lab, gate: Gate) -> None:
-    source = Source("orders")
-    source.insert(1)
-    lab.again(AtTheGate)
-    lab.send("orders", source.update(1, name="__debezium_unavailable_value", paid=True))
-    with ThreadPoolExecutor(1) as pool:
-        write = pool.submit(lab.ingest)
-        gate.wait(write)
-        lab.spark.sql(
-            f"INSERT INTO lake.{lab.name}.orders (id, name, at) VALUES (1, 'theirs', TIMESTAMP'2024-01-01 00:00:00Z')"
-        )
-        gate.open()
-        write.result(timeout=100)
-
-    assert [(row["id"], row["name"], row["paid"]) for row in lab.rows("orders")] == [(1, "theirs", True)]
-
-
 def test_every_snapshot_is_announced_in_order_whoever_made_it(lab: Lab) -> None:
     source = Source("orders")
     lab.send("orders", source.insert(1))
@@ -472,9 +206,6 @@ def test_every_snapshot_is_announced_in_order_whoever_made_it(lab: Lab) -> None:
     assert [(1, 0), (1, 0)] == [
         (one.partitions[0].added_files, one.partitions[0].removed_files) for one in events[:2]
     ]
-
-
-# Holes, and two drivers
 
 
 ON_HOLE = r"""
@@ -543,20 +274,6 @@ def test_dead_letters_and_tombstones_are_passed_once_also_after_a_restart(lab: L
     assert latest(source.rows.values()) == latest(lab.rows("orders"))
 
 
-def test_a_primary_key_that_gains_a_column_is_refused_and_loses_no_row(lab: Lab) -> None:
-    source = Source("orders")
-    lab.send("orders", source.insert(1), source.insert(2))
-    lab.ingest()
-    _, value = Source("orders").insert(1, name="another one of id 1")
-    lab.send("orders", (two_columns("id", "name").encode(), value))
-    lab.ingest()
-    lab.again()
-    lab.ingest()
-
-    assert latest(source.rows.values()) == latest(lab.rows("orders"))
-    assert lab.is_left_out("orders")
-
-
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_topic_that_is_deleted_and_made_again_is_the_trouble_of_its_table_alone(
     kafka: Any, spark: Any, lake_folder: Any, *, restart: bool
@@ -584,16 +301,3 @@ def test_a_topic_that_is_deleted_and_made_again_is_the_trouble_of_its_table_alon
     assert sorted(row["id"] for row in lab.rows("payments")) == [1, 2]
     assert lab.hole("orders", "topic_made_again") == 1
     lab.close()
-
-
-def test_a_key_that_moves_to_a_new_partition_keeps_its_newest_row(lab: Lab) -> None:
-    """Its older change stands in the old partition at a higher offset, and is read first."""
-    source = Source("orders")
-    lab.send("orders", *(source.insert(number) for number in range(5)), partition=0)
-    lab.ingest()
-    lab.send("orders", *(source.update(1, name=f"old {number}") for number in range(5)), partition=0)
-    lab.grow("orders", 2)
-    lab.send("orders", source.update(1, name="newest"), partition=1)
-    lab.ingest()
-
-    assert {row["id"]: row["name"] for row in lab.rows("orders")}[1] == "newest"

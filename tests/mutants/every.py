@@ -2,11 +2,43 @@
 
 from itertools import chain
 
-from mutants import of_commits, of_deletion, of_edges, of_expiry, of_minor, of_service, of_survey
+from mutants import (
+    of_commits,
+    of_compactions,
+    of_deletion,
+    of_edges,
+    of_events,
+    of_expiry,
+    of_holds,
+    of_minor,
+    of_policies,
+    of_proofs,
+    of_reachability,
+    of_rewrites,
+    of_searches,
+    of_service,
+    of_survey,
+)
 
 MUTANTS = tuple(
     chain.from_iterable(
         part.MUTANTS
-        for part in (of_deletion, of_expiry, of_commits, of_service, of_survey, of_edges, of_minor)
+        for part in (
+            of_deletion,
+            of_searches,
+            of_expiry,
+            of_reachability,
+            of_commits,
+            of_proofs,
+            of_service,
+            of_policies,
+            of_holds,
+            of_compactions,
+            of_survey,
+            of_events,
+            of_edges,
+            of_rewrites,
+            of_minor,
+        )
     )
 )

@@ -3,232 +3,9 @@
 from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
-PATHS = "contract/test_paths.py::"
 CLOCK = "core/test_clock_check.py::"
 
-FOUND = "service/test_searches.py::"
-
 MUTANTS = (
-    # What is found by listing
-    Mutant(
-        "an orphan goes though the table has come to need a file of its name",
-        "core/deletion.py",
-        "if name_of(mark.path) in evidence.names:",
-        "if False:",
-        FOUND + "test_what_is_found_again_within_the_grace_stays",
-    ),
-    Mutant(
-        "the version that the catalog was set back to goes",
-        "iceberg/remover.py",
-        "    found &= wanted[Cause.OLD_VERSION]\n",
-        "    found = set()\n",
-        "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
-    ),
-    Mutant(
-        "orphans are looked for where other tables may write",
-        "core/deletion.py",
-        "folders = neighbours.made if mark.cause in FOUND else neighbours.own",
-        "folders = neighbours.own",
-        RULES + "test_what_was_found_by_listing_goes_by_its_name_and_its_place_too",
-    ),
-    Mutant(
-        "the newest version of a table without a catalog goes as an old one",
-        "core/deletion.py",
-        "return path.endswith(VERSION_ENDS) and _NUMBERED.fullmatch(name_of(path)) is None",
-        "return path.endswith(VERSION_ENDS)",
-        RULES + "test_what_was_found_by_listing_goes_by_its_name_and_its_place_too",
-    ),
-    Mutant(
-        "orphans go though the policy only wants them counted by now",
-        "core/deletion.py",
-        "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
-        "if False:",
-        RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
-    ),
-    Mutant(
-        "the metadata of another table, or of a view, goes as an old version",
-        "iceberg/metadata_folder.py",
-        "    if version.uuid.lower() != str(table.metadata.table_uuid):\n",
-        "    if False:\n",
-        "iceberg/test_orphans.py::test_what_is_no_version_of_this_table_stays",
-    ),
-    Mutant(
-        "the way back to a history that was lost goes as an old version",
-        "iceberg/metadata_folder.py",
-        "    if version.updated_ms >= oldest_named_ms(table):\n",
-        "    if False:\n",
-        "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
-    ),
-    Mutant(
-        "what was written again within the grace goes",
-        "iceberg/remover.py",
-        "return at_ms is not None and at_ms >= before_ms[mark.cause]",
-        "return False",
-        "iceberg/test_orphans.py::test_a_file_that_was_written_again_stays",
-    ),
-    Mutant(
-        "the way back to a lost history goes where the table has gone on past it in time",
-        "iceberg/metadata_folder.py",
-        'version.sequence_number is None or version.sequence_number > last:\n        return f"it may',
-        'False:\n        return f"it may',
-        "iceberg/test_orphans.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
-    ),
-    Mutant(
-        "a search believes a catalog that does not know all of the table",
-        "iceberg/orphans.py",
-        "    if beside.history is not None:\n",
-        "    if False:\n",
-        "iceberg/test_orphans.py::test_a_catalog_that_does_not_know_all_is_not_believed",
-    ),
-    Mutant(
-        "what was found goes though another history has begun within the grace",
-        "core/deletion.py",
-        "    if mark.cause in evidence.beside:\n",
-        "    if False:\n",
-        FOUND + "test_where_somebody_else_writes_the_table_through_another_catalog_nothing_goes",
-    ),
-    Mutant(
-        "a history that goes on elsewhere is noticed by its numbers alone",
-        "iceberg/metadata_folder.py",
-        "name_of(version.base) not in named:",
-        "False:",
-        "iceberg/test_metadata_folder.py::"
-        "test_a_restored_catalog_that_went_on_past_the_lost_history_finds_it_by_what_it_went_on_from",
-    ),
-    Mutant(
-        "the files of a table that was renamed go as orphans of the one in its place",
-        "iceberg/metadata_folder.py",
-        "one.said.uuid not in known:",
-        "False:",
-        "iceberg/test_metadata_folder.py::"
-        "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
-    ),
-    Mutant(
-        "what is committed while the folder is looked at counts as another history",
-        "iceberg/metadata_folder.py",
-        "        table = table.catalog.load_table(table.name())\n",
-        "",
-        "iceberg/test_metadata_folder.py::test_what_is_committed_while_the_folder_is_looked_at_is_in_order",
-    ),
-    Mutant(
-        "a folder that is a link is searched",
-        "clients/listing.py",
-        '    if os.path.islink(root.rstrip("/")):',
-        "    if False:",
-        "iceberg/test_orphans.py::test_a_folder_that_leads_elsewhere_is_not_searched",
-    ),
-    Mutant(
-        "files of a table of another format are orphans",
-        "iceberg/orphans.py",
-        "if one.path not in others]",
-        "]",
-        FOUND + "test_files_of_other_formats_and_tables_within_a_tables_folder_stay",
-    ),
-    Mutant(
-        "what is written again while others are proved goes",
-        "iceberg/remover.py",
-        "if path in before_ms and",
-        "if False and",
-        "iceberg/test_orphans.py::test_a_file_that_is_written_again_while_others_are_proved_stays",
-    ),
-    Mutant(
-        "a number that an event made up says how far a table had come",
-        "store/ledger/accounts.py",
-        "SELECT sequence_number FROM seen WHERE uuid = ?",
-        "SELECT MAX(sequence_number) FROM accounts WHERE uuid = ?",
-        FOUND + "test_a_number_that_an_event_made_up_keeps_nothing_from_going",
-    ),
-    Mutant(
-        "nobody remembers over a restart how far a table had come",
-        "service/follow.py",
-        "                self._ledger.see(uuid, loaded.seen_through, self._now_ms())\n",
-        "",
-        FOUND + "test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it",
-    ),
-    Mutant(
-        "versions of another table are looked at again at each search",
-        "iceberg/orphans.py",
-        """ and f"{home}{part}{file.name}" not in wanted.theirs""",
-        "",
-        FOUND + "test_versions_of_a_table_of_before_are_looked_at_once",
-    ),
-    Mutant(
-        "what was found goes by the age of a policy that is over",
-        "service/deletions.py",
-        "expired, neighbours, found_before, through,",
-        "expired, neighbours, {}, through,",
-        FOUND + "test_an_age_that_is_raised_within_the_grace_is_obeyed",
-    ),
-    Mutant(
-        "what another table writes into a table's folder is an orphan",
-        "core/deletion.py",
-        "[*neighbours.others, *neighbours.claims] if is_found else neighbours.others",
-        "neighbours.others",
-        FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",
-    ),
-    Mutant(
-        "the table is searched though its history went back",
-        "iceberg/orphans.py",
-        "last < wanted.seen_through:",
-        "last < 0:",
-        "iceberg/test_orphans.py::test_a_table_whose_history_went_back_is_not_searched",
-    ),
-    Mutant(
-        "hidden files are orphans",
-        "core/orphans.py",
-        "return not is_hidden and",
-        "return True and",
-        FOUND + "test_orphans_go_and_nothing_else_does",
-    ),
-    Mutant(
-        "what a writer is about to commit is an orphan",
-        "iceberg/orphans.py",
-        "if one.written_at_ms < before_ms]",
-        "if True]",
-        "iceberg/test_orphans.py::test_a_store_lists_what_lies_in_its_folders",
-    ),
-    Mutant(
-        "what came between the two listings is an orphan",
-        "iceberg/orphans.py",
-        "        if name_of(file.name) in unreached:\n",
-        "        if True:\n",
-        "iceberg/test_orphans.py::test_what_came_between_the_two_listings_is_not_found",
-    ),
-    Mutant(
-        "files in the folder of another table are marked",
-        "iceberg/orphans.py",
-        "            if holder is not None:\n",
-        "            if False:\n",
-        FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",
-    ),
-    Mutant(
-        "a folder in which most looks like orphans is believed",
-        "core/orphans.py",
-        "if is_little or found.files <= found.listed * max_share:",
-        "if True:",
-        FOUND + "test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",
-    ),
-    Mutant(
-        "a search that is no answer is an empty folder",
-        "clients/listing.py",
-        "    if not isinstance(err, FileNotFoundError):\n        raise err\n",
-        "    return\n",
-        FOUND + "test_a_folder_that_cannot_be_listed_is_no_empty_one",
-    ),
-    Mutant(
-        "links on a disk are followed",
-        "clients/listing.py",
-        "os.walk(root, onerror=_unless_missing)",
-        "os.walk(root, onerror=_unless_missing, followlinks=True)",
-        FOUND + "test_links_lead_nowhere",
-    ),
-    Mutant(
-        "equality deletes are converted though somebody else's rewrite may be open",
-        "core/planner/plan.py",
-        "return owed if facts.rewritten_in is None else replace(owed, converted_bytes=None)",
-        "return owed",
-        "core/planner/test_plan.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",
-    ),
     # core.deletion.judge, condition by condition
     Mutant(
         "files go though the table says gc.enabled=false",
@@ -256,7 +33,7 @@ MUTANTS = (
         "core/deletion.py",
         "least = max(evidence.seen_through, 0 if seen is None else seen.sequence_number)",
         "least = 0 if seen is None else seen.sequence_number",
-        "service/test_deletions_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
+        "service/test_expiries_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
     ),
     Mutant(
         "files go that a snapshot reaches",
@@ -415,14 +192,14 @@ MUTANTS = (
         "contract/paths.py",
         "same = _SAME_SCHEME.get(scheme, scheme)",
         "same = scheme",
-        PATHS + "test_one_file_has_one_normalised_name",
+        "contract/test_paths.py::test_one_file_has_one_normalised_name",
     ),
     Mutant(
         "file:/x and file:///x are two files",
         "contract/paths.py",
         'return "/" + rest.removeprefix("//localhost/").lstrip("/")',
         "return rest",
-        PATHS + "test_one_file_has_one_normalised_name",
+        "contract/test_paths.py::test_one_file_has_one_normalised_name",
     ),
     Mutant(
         "a path with .. in it counts as plain",
@@ -443,7 +220,7 @@ MUTANTS = (
         "contract/paths.py",
         'return normalised(location).rstrip("/") + "/"',
         'return normalised(location).rstrip("/")',
-        PATHS + "test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it",
+        ("contract/test_paths.py::test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it"),
     ),
     # core.clock_check
     Mutant(

@@ -1,13 +1,9 @@
-"""Mistakes in expiry and in the look before a file goes: `iceberg.expiry`, `reachability`, `remover`."""
+"""Mistakes in expiry: `iceberg.expiry`, and what no branch or tag reaches."""
 
 from mutants.mutant import Mutant
 
 EXPIRY = "iceberg/test_expiry.py::"
-REMOVER = "iceberg/test_remover.py::"
-REPLICAS = "iceberg/test_lagging_replicas.py::"
-ON_REST = "iceberg/test_expiry_on_rest.py::"
 ASTRAY = "service/test_astray.py::"
-REACHED = "iceberg/manifests/test_numbers.py::"
 
 MUTANTS = (
     # What no branch or tag reaches
@@ -108,21 +104,30 @@ MUTANTS = (
         "iceberg/expiry.py",
         "    if number != others:\n",
         "    if False:\n",
-        REPLICAS + "test_of_two_versions_the_later_one_has_the_higher_sequence_number",
+        (
+            "iceberg/test_lagging_replicas.py::"
+            "test_of_two_versions_the_later_one_has_the_higher_sequence_number"
+        ),
     ),
     Mutant(
         "a version that names ours before it is told by its writer's clock to be older",
         "iceberg/expiry.py",
         "if version.metadata_location == other.metadata_location or _names(version, other):",
         "if version.metadata_location == other.metadata_location:",
-        REPLICAS + "test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags",
+        (
+            "iceberg/test_lagging_replicas.py::"
+            "test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags"
+        ),
     ),
     Mutant(
         "an older version whose writer's clock was ahead counts as the newer one",
         "iceberg/expiry.py",
         "return _names(other, version) or version",
         "return version",
-        REPLICAS + "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead",
+        (
+            "iceberg/test_lagging_replicas.py::"
+            "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead"
+        ),
     ),
     Mutant(
         "the metadata that an expiry leaves is as old as this machine's clock says",
@@ -143,7 +148,7 @@ MUTANTS = (
         "core/planner/whole_table.py",
         "max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))",
         "ripe_ms(one, expire)",
-        "core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]",
+        ("core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]"),
     ),
     Mutant(
         "a tag that comes between look and commit is dropped",
@@ -234,28 +239,31 @@ MUTANTS = (
         "iceberg/expiry.py",
         "if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:",
         "if False:",
-        REPLICAS + "test_a_refusal_of_a_second_copy_is_looked_into",
+        "iceberg/test_lagging_replicas.py::test_a_refusal_of_a_second_copy_is_looked_into",
     ),
     Mutant(
         "a rollback on a REST catalog loses the branch",
         "iceberg/expiry.py",
         "return (uuid, *seen)",
         "return (uuid,)",
-        ON_REST + "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved",
+        (
+            "iceberg/test_expiry_on_rest.py::"
+            "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved"
+        ),
     ),
     Mutant(
         "a REST catalog is sent a list of snapshots, which older servers refuse",
         "iceberg/expiry.py",
         "parts = [[one] for one in going] if is_rest else [list(going)]",
         "parts = [list(going)]",
-        ON_REST + "test_a_rest_catalog_is_sent_one_snapshot_an_update",
+        "iceberg/test_expiry_on_rest.py::test_a_rest_catalog_is_sent_one_snapshot_an_update",
     ),
     Mutant(
         "files of a tag that a REST catalog dropped go",
         "iceberg/lost_refs.py",
         "if wanted := _wanted(version, going, landed.last_updated_ms, location):",
         "if wanted := ():",
-        ON_REST + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
+        ("iceberg/test_expiry_on_rest.py::test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named"),
     ),
     Mutant(
         "files go though nobody can say whether a tag was dropped",
@@ -264,178 +272,6 @@ MUTANTS = (
         if not {""",
         """            return ()
         if not {""",
-        ON_REST + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
-    ),
-    # reachability: what an expiry leaves without a reader
-    Mutant(
-        "what was only carried over into a manifest counts as gone",
-        "iceberg/manifests/reachability.py",
-        "if entry.status != ManifestEntryStatus.DELETED:",
-        "if entry.status == ManifestEntryStatus.ADDED:",
-        REACHED + "test_a_file_goes_only_when_no_manifest_that_stays_names_it",
-    ),
-    # reachability: what reaches a marked file
-    Mutant(
-        "statistics files that are in use go",
-        "iceberg/manifests/reachability.py",
-        "    named += [path for _, path in _statistics(metadata)]\n",
-        "",
-        EXPIRY + "test_statistics_of_snapshots_that_stay_stay",
-    ),
-    Mutant(
-        "a file under another spelling is not found",
-        "iceberg/manifests/reachability.py",
-        "for path in taken_for(location) if path in wanted}",
-        "for path in (location,) if path in wanted}",
-        REMOVER + "test_a_file_that_is_registered_again_stays",
-    ),
-    Mutant(
-        "a file goes that a snapshot names by a location that is not plain",
-        "iceberg/manifests/reachability.py",
-        "for path in taken_for(location) if path in wanted}",
-        "for path in (normalised(location),) if path in wanted}",
-        REMOVER + "test_a_file_that_is_registered_again_under_a_name_that_means_it_stays",
-    ),
-    Mutant(
-        "a manifest that was cut off is a proof",
-        "iceberg/manifests/reachability.py",
-        "if len(manifest.data) < least:",
-        "if False:",
-        REMOVER + "test_a_manifest_that_is_shorter_than_its_list_says_proves_nothing",
-    ),
-    Mutant(
-        "manifests that a snapshot needs go",
-        "iceberg/manifests/reachability.py",
-        "        yield _among((one.path for one in manifests.values()), wanted)\n",
-        "",
-        REACHED + "test_manifests_and_lists_are_reached_as_files_are",
-    ),
-    Mutant(
-        "manifest lists that a snapshot needs go",
-        "iceberg/manifests/reachability.py",
-        "named = [snapshot.manifest_list for snapshot in metadata.snapshots]",
-        "named = list[str]()",
-        REACHED + "test_manifests_and_lists_are_reached_as_files_are",
-    ),
-    Mutant(
-        "a number that was used twice is taken for seen",
-        "iceberg/manifests/reachability.py",
-        "        or number != seen.sequence_number\n",
-        "",
-        REACHED + "test_what_is_not_sure_to_be_seen_is_read",
-    ),
-    Mutant(
-        "a snapshot without a parent is taken for seen",
-        "iceberg/manifests/reachability.py",
-        "((one.sequence_number or 0) > number or one.parent_snapshot_id is None)",
-        "(one.sequence_number or 0) > number",
-        REACHED + "test_what_is_not_sure_to_be_seen_is_read",
-    ),
-    # remover
-    Mutant(
-        "files that must wait go",
-        "iceberg/remover.py",
-        "if verdict.finding is Finding.GO]",
-        "if verdict.finding is not Finding.KEEP]",
-        REMOVER + "test_gc_disabled_in_the_grace_keeps_everything",
-    ),
-    Mutant(
-        "files go that nothing may delete",
-        "iceberg/remover.py",
-        "if verdict.finding is Finding.GO]",
-        "if verdict.finding is not Finding.WAIT]",
-        REMOVER + "test_files_of_another_table_stay_whoever_names_them",
-    ),
-    Mutant(
-        "a file that could not be deleted counts as gone",
-        "iceberg/remover.py",
-        'return f"{type(err).__name__}: {err}"',
-        "return None",
-        REMOVER + "test_a_file_that_cannot_be_deleted_waits_alone",
-    ),
-    Mutant(
-        "a look that took minutes is good enough",
-        "iceberg/remover.py",
-        "if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:",
-        "if True:",
-        REMOVER + "test_a_look_that_takes_long_is_taken_again_and_then_given_up",
-    ),
-    Mutant(
-        "nobody looks at what came while evidence was gathered",
-        "iceberg/remover.py",
-        "late |= more",
-        "pass",
-        REACHED + "test_what_comes_while_evidence_is_gathered_keeps_the_files",
-    ),
-    *(
-        Mutant(
-            f"files go though, while evidence was gathered, {what}",
-            "iceberg/remover.py",
-            text,
-            change,
-            REACHED + "test_what_comes_while_evidence_is_gathered_keeps_the_files",
-        )
-        for what, text, change in (
-            ("the table was replaced", "if str(now.metadata.table_uuid) != wanted.uuid:", "if False:"),
-            ("gc was disabled", "if not is_gc_enabled(now.metadata.properties):", "if False:"),
-            ("their snapshots came back", "    if back:", "    if False:"),
-            ("a snapshot took them", "if normalised(path) in found", "if False"),
-        )
-    ),
-    Mutant(
-        "files go though the history was cut back while evidence was gathered",
-        "iceberg/remover.py",
-        "if last is not None and was is not None and last < was:",
-        "if False:",
-        REACHED + "test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files",
-    ),
-    Mutant(
-        "an expiry that may land yet is settled as failed",
-        "service/expiries.py",
-        "and may_land and self.now_ms()",
-        "and False and self.now_ms()",
-        "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
-    ),
-    Mutant(
-        "an expiry that landed is settled as failed by a replica that lags",
-        "service/expiries.py",
-        "operation.asserted_head_id in loaded.ancestors()[1:]",
-        "operation.asserted_head_id not in (None, loaded.head)",
-        "service/test_deletions_go_on.py::test_an_expiry_that_landed_is_not_settled_as_failed_by_a_replica_that_lags",
-    ),
-    Mutant(
-        "an expiry whose answer was lost keeps the others waiting for a day",
-        "service/expiries.py",
-        "and may_land and self.now_ms()",
-        "and self.now_ms()",
-        "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
-    ),
-    Mutant(
-        "an expiry goes by what was known of a table that must be scanned again",
-        "service/expiries.py",
-        "if not row.is_trusted:",
-        "if False:",
-        "service/test_slow_commits.py::test_an_expiry_of_a_table_whose_scan_is_put_off_is_not_sent",
-    ),
-    Mutant(
-        "an expiry that was given up, and goes on, is settled as failed",
-        "service/expiries.py",
-        "not has_gone_on or self.maintainer.is_expiring(operation.job_id)",
-        "not has_gone_on",
-        "service/test_slow_commits.py::test_an_expiry_that_was_given_up_and_goes_on_afterwards_leaves_no_files",
-    ),
-    Mutant(
-        "of two jobs of one program the newest place counts alone",
-        "core/planner/retention.py",
-        "found[number] = others[-1] if others else None",
-        "found[number] = None",
-        "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
-    ),
-    Mutant(
-        "what shows that there are two jobs is forgotten",
-        "core/planner/retention.py",
-        "place: place if witness is None else witness",
-        "place: place",
-        "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
+        ("iceberg/test_expiry_on_rest.py::test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named"),
     ),
 )

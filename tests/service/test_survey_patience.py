@@ -8,8 +8,8 @@ from isotherm.iceberg.identify_tables import TRIES
 from isotherm.service.ports import Refused, StoreAway, TableMissing, Unavailable
 from isotherm.service.survey.survey import PATIENCE_S, TWICE_S
 from isotherm.service.survey.unanswered_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
-from service.test_survey import World, too_many
 from support.lab import uuid_of
+from support.surveys import World, too_many
 
 SLOW_S = 20.0
 

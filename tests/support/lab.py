@@ -297,3 +297,10 @@ def event_of(table, snapshot=None, **changes):
         summary=summary,
     )
     return event.model_copy(update=changes)
+
+
+def three_tables(lab):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb", "ccc")]
+    for table in tables:
+        lab.append(table, 1)
+    return tables

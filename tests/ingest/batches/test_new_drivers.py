@@ -1,0 +1,96 @@
+"""What a driver that begins knows: where the tables are, and what is written down."""
+
+import pytest
+
+from isotherm_ingest.marks import Mark, TakenOver
+from support.pipelines import CONFIG, CUSTOMERS, ORDERS, messages
+
+
+def test_a_table_that_never_worked_is_known_to_the_next_driver(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.start()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1]
+
+
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_a_new_driver_goes_on_where_the_tables_are(pipeline, marks_are_lost):
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    if marks_are_lost:
+        pipeline.store.clear()
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2, 3]
+
+
+def test_offsets_that_somebody_else_commits_for_the_group_lose_no_row_of_a_table_that_is_there(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.store[ORDERS, 0] = Mark(3)
+    pipeline.start()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2]
+
+
+def test_a_table_that_comes_later_gets_what_its_topic_holds(pipeline):
+    """Another table of a topic that was read before: the streams say so now."""
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    pipeline.start(CONFIG.replace("shop.{table}", "lake.{table}"))
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+
+    assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_table_that_the_streams_name_now_is_built_though_its_topic_is_quiet(pipeline, restart):
+    pipeline.send(*messages(ORDERS, *range(6)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    config = CONFIG.replace("streams: [", 'streams: [{topics: ".*orders", table: "lake.orders"}, ')
+    pipeline.start(config)
+    pipeline.now_s += 60
+    pipeline.turn()
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+
+    assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == list(range(6))
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == (list(range(6)), [0])
+
+    pipeline.start(config)
+    reads = pipeline.session.reads
+    pipeline.minute()
+    assert pipeline.session.reads == reads
+
+
+def test_a_driver_that_begins_takes_the_pipeline_over(pipeline):
+    first = pipeline.driver
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1))
+    with pytest.raises(TakenOver):
+        first.turn(pipeline.now_s + 60)
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1]
+
+
+def test_a_driver_that_begins_puts_its_name_on_the_marks_at_once(pipeline):
+    """One before it, whose producer has ended, must see it before its first batch is over."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    before = pipeline.marks.written
+    pipeline.start()
+
+    assert pipeline.marks.written == before == {(ORDERS, 0)}

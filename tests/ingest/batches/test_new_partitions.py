@@ -1,0 +1,117 @@
+"""Partitions that come later, or get their leader later, are read behind the old ones; what is not multiplied is told."""
+
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.pipelines import CONFIG, ORDERS, messages
+
+
+@pytest.mark.parametrize(("more", "told"), [(1, [(2, 3)]), (2, [])])
+def test_partitions_that_are_not_multiplied_are_told(pipeline, more, told):
+    """A key moves from one that was there to another then, and nobody knows which of its changes is the newer one."""
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    for number in range(more):
+        pipeline.send(*messages(ORDERS, 0, partition=2 + number))
+    with capture_logs() as said:
+        pipeline.minute()
+
+    found = [(one["was"], one["now"]) for one in said if one["event"] == "partitions_not_multiplied"]
+    assert found == told
+    count = pipeline.sample("holes_total", table="shop.{table}", why="partitions_not_multiplied")
+    assert count == (1 if told else None)
+
+
+def test_a_partition_without_a_leader_at_the_start_goes_on_at_its_mark(pipeline):
+    nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1, **nameless))
+    pipeline.minute()
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.start()
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.send(*messages(ORDERS, 1), *messages(ORDERS, 1, partition=1))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 1]
+    assert len(pipeline.dead_letters.sent) == 1
+
+
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_partitions_that_came_while_no_driver_ran_wait_for_the_old_ones(pipeline, marks_are_lost):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(1, 20)), *messages(ORDERS, 0, partition=1))
+    if marks_are_lost:
+        pipeline.store.clear()
+    pipeline.start()
+    pipeline.now_s += 60
+    pipeline.turn()
+    assert (ORDERS, 1, 0) not in pipeline.lake.tables["shop.orders"].rows
+
+    pipeline.minute()
+    pipeline.minute()
+    assert pipeline.lake.tables["shop.orders"].rows[-1] == (ORDERS, 1, 0)
+
+
+@pytest.mark.parametrize("was_written", [True, False])
+def test_a_table_that_is_behind_reads_old_partitions_before_those_that_came_later(pipeline, was_written):
+    """A key may have moved to a new one, and its older changes must not come after that."""
+    if was_written:
+        pipeline.send(*messages(ORDERS, 0))
+        pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    old = messages(ORDERS, *range(was_written, 9))
+    pipeline.send(*old)
+    pipeline.minute()
+    new = [replace(one, partition=1) for one in messages(ORDERS, *range(9))]
+    for one in new[:6]:
+        pipeline.send(one)
+        pipeline.minute()
+    pipeline.errors.clear()
+    for one in new[6:]:
+        pipeline.now_s += 300
+        pipeline.send(one)
+        pipeline.minute()
+
+    rows = pipeline.lake.tables["shop.orders"].rows
+    assert sorted(rows) == sorted((ORDERS, number, offset) for number in (0, 1) for offset in range(9))
+    assert rows == sorted(rows)
+
+
+def test_a_table_that_is_behind_is_given_no_new_partition_by_the_batches_of_the_others(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.now_s += 300
+    pipeline.send(*messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+
+    assert pipeline.lake.tables["shop.orders"].rows == [
+        (ORDERS, 0, 0),
+        (ORDERS, 0, 1),
+        (ORDERS, 0, 2),
+        (ORDERS, 1, 0),
+    ]
+
+
+def test_offsets_of_the_topic_before_say_nothing_of_a_partition_that_gets_its_leader_later(pipeline):
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "backfill'))
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, 1, 2, partition=1, schema=0))
+    pipeline.minute()
+    pipeline.broker.ids[ORDERS] = "another id"
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0, 1), *messages(ORDERS, 0, 1, 2, partition=1)]
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.send(*messages(ORDERS, 3, partition=1))
+    pipeline.minute()
+    pipeline.minute()
+
+    rows = pipeline.lake.tables["shop.orders"].rows
+    assert [offset for _, partition, offset in rows if partition == 1] == [0, 1, 2, 3]

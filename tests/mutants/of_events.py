@@ -1,0 +1,162 @@
+"""Mistakes in what is announced and believed, and in what keeps one bad table from the others: barriers, manifests."""
+
+from mutants.mutant import Mutant
+
+LAST_LOOK = "service/last_look.py"
+BARRIER = "service/barrier.py"
+FOLLOW = "service/follow.py"
+INTAKE = "service/intake.py"
+LAYERS = "service/test_layers.py::"
+
+MUTANTS = (
+    # Damaged manifests
+    Mutant(
+        "a length below zero leads the decoder out of its bytes",
+        "iceberg/manifests/avro.py",
+        "        self._expect(n)\n        self._skip(n)",
+        "        self._skip(n)",
+        "iceberg/manifests/test_avro.py::test_a_length_that_leads_out_of_its_block_is_refused[-20-briefly]",
+    ),
+    Mutant(
+        "entries that end before their block does are believed",
+        "iceberg/manifests/avro.py",
+        "if decoder.tell() != len(block):",
+        "if decoder.tell() > len(block):",
+        "iceberg/manifests/test_damaged.py::test_a_block_that_goes_on_behind_its_entries_is_refused",
+    ),
+    Mutant(
+        "columns that end elsewhere than their bytes are believed",
+        "iceberg/manifests/columns.py",
+        "if len(marks) != fillers or marks.null_count or pc.unique(marks).to_pylist() != [mark]:",
+        "if False:",
+        "iceberg/manifests/test_damaged.py::test_columns_are_as_many_as_announced",
+    ),
+    # The barrier
+    Mutant(
+        "what is found out beside the loop counts as an outage",
+        BARRIER,
+        "is_away and not isinstance(err, NotYetKnown | StoreAway)",
+        "is_away and not isinstance(err, StoreAway)",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
+    Mutant(
+        "a look that goes well ends the alert for an expiry that fails",
+        BARRIER,
+        "self._over(name)\n        was_outage",
+        "self.forget(name)\n        was_outage",
+        "service/test_barrier.py::test_a_table_fails_until_nothing_of_it_does",
+    ),
+    Mutant(
+        "a table that refuses us counts as an outage",
+        BARRIER,
+        "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
+        "isinstance(err, Unavailable)",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
+    Mutant(
+        "a table that fails is tried again in every round",
+        BARRIER,
+        "FIRST_PAUSE_S * 2 ** min(known.failures, 20)",
+        "FIRST_PAUSE_S",
+        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+    ),
+    Mutant(
+        "a table that fails is not set aside",
+        BARRIER,
+        "            self.put_aside(key, is_away=False)\n",
+        "",
+        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+    ),
+    # What is announced, and what is believed of it
+    Mutant(
+        "our own commits are not announced",
+        "service/announcer.py",
+        "self.events.publish(self._recorded_event(row.state.table, recorded[0]))",
+        "pass",
+        "service/test_path.py::test_our_own_commit_is_announced",
+    ),
+    Mutant(
+        "a message says that it comes from who committed, whoever announces it",
+        "contract/events.py",
+        'source = event.announced_by or event.writer or "unknown"',
+        'source = event.writer or "unknown"',
+        "contract/test_events.py::test_the_source_of_a_message_is_who_announces_and_only_else_who_committed",
+    ),
+    Mutant(
+        "what an event said is never held against the table",
+        FOLLOW,
+        "for number, is_true in verdicts if not is_true",
+        "for number, is_true in verdicts if False",
+        "authority/test_control_topic.py::test_an_event_that_lies_about_a_real_snapshot_is_taken_back_and_costs_no_scan",
+    ),
+    Mutant(
+        "two entries of one table expire each other's files",
+        FOLLOW,
+        "if name in listed and known in listed:",
+        "if False:",
+        "authority/test_two_entries.py::test_a_table_with_two_entries_is_halted_and_both_keep_their_rows",
+    ),
+    Mutant(
+        "a table that was not found once is gone",
+        FOLLOW,
+        "if listing is None or now_s - since_s < for_s:",
+        "if listing is None:",
+        "service/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",
+    ),
+    Mutant(
+        "a ledger that is ahead of the fold after a crash is not noticed",
+        INTAKE,
+        "if event.sequence_number > row.state.sequence_number:\n                #",
+        "if False:\n                #",
+        LAYERS + "test_a_ledger_that_was_saved_when_the_fold_was_not_leads_to_a_look",
+    ),
+    Mutant(
+        "an event under another table's key is taken",
+        INTAKE,
+        "if event is not None and key != event.table_uuid.encode():",
+        "if False:",
+        "service/test_bad_input.py::test_an_event_under_another_key_is_refused",
+    ),
+    Mutant(
+        "an event that moves the totals is believed",
+        INTAKE,
+        "return None if applied.drifted else applied",
+        "return applied",
+        LAYERS + "test_an_event_that_moves_the_totals_leads_to_a_look_and_changes_nothing",
+    ),
+    Mutant(
+        "an intent holds a partition for as long as its writer likes",
+        INTAKE,
+        "expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)",
+        "expires_at_ms = intent.expires_at_ms",
+        "service/test_last_look.py::test_an_intent_lasts_no_longer_than_the_daemon_allows",
+    ),
+    Mutant(
+        "messages that could not be saved before a commit are lost",
+        LAST_LOOK,
+        "            self.events.undo(messages)\n",
+        "            pass\n",
+        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
+    ),
+    Mutant(
+        "a counter that moved while we were wrong never alarms again",
+        "core/state.py",
+        "was_right = before.head == head and all(",
+        "was_right = all(",
+        ("core/test_summary_totals.py::test_equal_totals_at_another_head_do_not_say_that_we_were_right"),
+    ),
+    Mutant(
+        "a list never comes to its end where very many namespaces are dead",
+        "iceberg/list_tables.py",
+        "if breaker.left_s > 0 or lost_s >= SILENCE_S:",
+        "if breaker.left_s > 0:",
+        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+    ),
+    Mutant(
+        "namespaces that were silent are asked before those that answer",
+        "iceberg/list_tables.py",
+        "silent[one][0].left_s if one in silent",
+        "silent[one][0].left_s if False",
+        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+    ),
+)

@@ -1,0 +1,103 @@
+"""Mistakes in what holds a table back: halts and pauses, on this daemon and on the topic, and the ledger's age."""
+
+from mutants.mutant import Mutant
+
+LAYERS = "service/test_layers.py::"
+HOLDS = "service/holds.py"
+AGE = "service/ledger_age.py"
+
+MUTANTS = (
+    # Holds
+    Mutant(
+        "a record on the topic with halts that cannot be kept ends the daemon",
+        "service/holds.py",
+        "self._take_or_reject(key, value)",
+        "self._take(key, value)",
+        "service/test_holds_of_others.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
+    ),
+    Mutant(
+        "a hold may have a number with which nobody can count",
+        "service/holds.py",
+        "hold = _within_bounds(from_json(Hold, value.decode()))",
+        "hold = from_json(Hold, value.decode())",
+        "service/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+    ),
+    Mutant(
+        "a mistake of ours in a round ends the daemon",
+        "service/barrier.py",
+        "            self._failed(name, what, name, err)\n            return False\n",
+        "            raise\n",
+        "service/test_own_mistakes.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
+    ),
+    Mutant(
+        "work begins though what is held back was not read",
+        "service/rounds.py",
+        "        self._may_begin = False\n",
+        "        self._may_begin = True\n",
+        "service/test_own_mistakes.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
+    ),
+    Mutant(
+        "a hold on one partition has its whole table decided again",
+        "service/loop.py",
+        "self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])",
+        "self.fold.touch(hold.uuid, None)",
+        "service/test_holds.py::test_what_is_held_of_one_partition_has_no_other_decided_again",
+    ),
+    Mutant(
+        "a hold is told as lifted",
+        HOLDS,
+        "None if value is None else value.encode()",
+        "None",
+        "service/test_holds_of_others.py::test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted",
+    ),
+    Mutant(
+        "a hold that was lost on the topic is not told again",
+        HOLDS,
+        "            if reading.is_whole:\n                self._ledger.tell_again(but=reading.records.keys())\n",
+        "",
+        "service/test_holds_of_others.py::test_a_topic_that_was_lost_is_told_what_the_ledgers_know",
+    ),
+    Mutant(
+        "what could not be told yet is lifted by what stands there",
+        HOLDS,
+        'if key not in waiting and not key.endswith(f"/{SUFFIX}"):',
+        'if not key.endswith(f"/{SUFFIX}"):',
+        "service/test_holds_of_others.py::test_a_halt_that_could_not_be_told_holds_here_and_is_told_later",
+    ),
+    Mutant(
+        "what only a newer version understands holds nothing back",
+        HOLDS,
+        "return _of_a_newer_version(key, value, err)",
+        "raise",
+        "service/test_holds_of_others.py::test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted",
+    ),
+    Mutant(
+        "a record under another table's key is believed",
+        HOLDS,
+        "if hold.key != key:",
+        "if False:",
+        "service/test_holds_of_others.py::test_a_record_under_another_tables_key_holds_nothing",
+    ),
+    # The ledger's age
+    Mutant(
+        "a ledger that was put back from a backup is believed",
+        AGE,
+        "        if acts > known:\n",
+        "        if False:\n",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    Mutant(
+        "a second process on a copy of the ledger is not noticed",
+        AGE,
+        "if self._counted is not None and acts >= self._counted:",
+        "if False:",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    Mutant(
+        "a forged count is taken over",
+        AGE,
+        "if acts is None or acts > known + MOST_BETWEEN:",
+        "if acts is None:",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+)

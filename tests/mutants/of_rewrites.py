@@ -1,0 +1,216 @@
+"""Mistakes in the two readers of a rewrite, and in what they read of a table."""
+
+from mutants.mutant import Mutant
+
+SOURCE = "iceberg/compaction/source.py"
+DELETED_ROWS = "iceberg/compaction/deleted_rows.py"
+ROW_SUMS = "iceberg/compaction/row_sums.py"
+CLIENT = "clients/catalog.py"
+BOUNDS = "iceberg/compaction/test_bounds.py::"
+EXECUTOR = "iceberg/compaction/test_executor.py::"
+OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
+OF_THE_CLIENT = "clients/test_catalog.py::"
+IN_NO_FOLDER = "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
+WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started"
+
+MUTANTS = (
+    # What is read of a table
+    Mutant(
+        "a property of the catalog leaves snapshots out",
+        CLIENT,
+        "catalog.properties.pop(NEWEST, None)",
+        "pass",
+        OF_THE_CLIENT + "test_nobody_but_the_caller_leaves_snapshots_out",
+    ),
+    Mutant(
+        "a table has its files written to a disk of the daemon's machine",
+        "contract/paths.py",
+        "if is_local(place) and not is_here:",
+        "if False:",
+        (
+            "contract/test_paths.py::"
+            "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
+        ),
+    ),
+    Mutant(
+        "a table that is moved to a disk of the daemon's machine has its files written there",
+        "contract/paths.py",
+        "is_here = is_local(location) and is_local(lies)",
+        "is_here = is_local(location)",
+        "contract/test_paths.py::test_a_table_is_not_moved_to_a_disk_of_this_machine",
+    ),
+    Mutant(
+        "a location without a scheme is sought where the daemon was started",
+        "contract/paths.py",
+        "_BEGINNING.match(location)",
+        "True",
+        (
+            "contract/test_paths.py::"
+            "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
+        ),
+    ),
+    Mutant(
+        "a local file is not known by a name with x:// in it",
+        "contract/paths.py",
+        ' and location[:1] != "/")',
+        ")",
+        ("contract/test_paths.py::test_a_name_that_is_not_plain_is_taken_for_the_file_that_is_left_of_it"),
+    ),
+    Mutant(
+        "dots are looked for behind the last x:// of a location only",
+        "contract/paths.py",
+        "parts = _parted(normalised(location))[1]",
+        'parts = normalised(location).rpartition("://")[2]',
+        "core/test_deletion.py::test_a_name_that_programs_may_read_in_two_ways_is_not_deleted",
+    ),
+    Mutant(
+        "a table chooses the folder in which its expiry writes",
+        "iceberg/expiry.py",
+        "if why := misplaced_table(",
+        "if not (why := 'x') and misplaced_table(",
+        "authority/test_table_owner.py::" + WHERE_IT_STARTED,
+    ),
+    Mutant(
+        "a table chooses the folder of the file that tells its store's time",
+        "iceberg/maintainer.py",
+        "if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):",
+        "if not isinstance(io, PyArrowFileIO):",
+        "iceberg/test_store_clock.py::"
+        "test_a_table_that_is_moved_to_a_disk_of_the_daemons_machine_chooses_no_folder_for_it",
+    ),
+    # The reader that rewrites
+    Mutant(
+        "the last deleted position of a batch stays",
+        DELETED_ROWS,
+        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows)",
+        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows - 1)",
+        ("iceberg/compaction/test_deleted_rows.py::test_deletes_apply_by_path_position_and_sequence_number"),
+    ),
+    Mutant(
+        "a rewrite takes rows out of files that are younger than the delete",
+        DELETED_ROWS,
+        "older = pc.if_else(is_younger, None, paths)",
+        "older = paths",
+        ("iceberg/compaction/test_deleted_rows.py::test_deletes_apply_by_path_position_and_sequence_number"),
+    ),
+    Mutant(
+        "a data file is read that has other rows than its manifest says",
+        SOURCE,
+        "        if rows != file.rows:",
+        "        if False:",
+        "iceberg/compaction/test_failures.py::test_a_bad_input_file_is_named[other rows]",
+    ),
+    Mutant(
+        "timestamps of 96 bits come to other days",
+        SOURCE,
+        'coerce_int96_timestamp_unit="us"',
+        'coerce_int96_timestamp_unit="ns"',
+        "iceberg/compaction/test_layouts.py::test_timestamps_of_96_bits_keep_their_days",
+    ),
+    Mutant(
+        "rows are read in the layout of Arrow's that they were written from",
+        SOURCE,
+        "if ARROW_SCHEMA not in (footer.metadata or {}):",
+        "if True:",
+        (
+            "iceberg/compaction/test_layouts.py::"
+            "test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference"
+        ),
+    ),
+    Mutant(
+        "a batch is as large as its rows may be, however large those are",
+        SOURCE,
+        "rows = max(min(fitting, 2 * rows, BATCH_ROWS), 1)",
+        "rows = BATCH_ROWS",
+        (
+            "iceberg/compaction/test_source.py::"
+            "test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time"
+        ),
+    ),
+    Mutant(
+        "a rewrite that runs out of memory says that something unexpected went wrong",
+        "iceberg/compaction/rewrite.py",
+        "except MemoryError as err:",
+        "except () as err:",
+        "iceberg/compaction/test_failures.py::test_a_lack_of_memory_is_not_blamed_on_the_file",
+    ),
+    Mutant(
+        "a store that refuses us makes its files corrupt",
+        "iceberg/compaction/failures.py",
+        ' or "AWS Error" in str(err):',
+        ":",
+        "iceberg/compaction/test_s3.py::"
+        "test_a_store_that_finds_our_clock_wrong_is_said_to_refuse_and_work_goes_on_once_it_is_mended",
+    ),
+    # The reader that proves
+    Mutant(
+        "the proof takes rows out of files that are younger than the delete",
+        ROW_SUMS,
+        "if added <= sequence_number",
+        "if True",
+        ("iceberg/compaction/test_deleted_rows.py::test_deletes_apply_by_path_position_and_sequence_number"),
+    ),
+    Mutant(
+        "the proof takes another spelling of a path for another file",
+        ROW_SUMS,
+        "self._data.get(normalised(name), ())",
+        "self._data.get(name, ())",
+        ("iceberg/compaction/test_deleted_rows.py::test_deletes_apply_by_path_position_and_sequence_number"),
+    ),
+    Mutant(
+        "the proof believes the bounds that manifests will tell",
+        ROW_SUMS,
+        "if problem := claim.problem(rows, *found[4 * place : 4 * place + 4]):",
+        "if problem := None:",
+        OF_THE_SUMS + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
+    ),
+    Mutant(
+        "the proof takes fields of a struct for one whose names differ by case only",
+        "iceberg/compaction/row_hash.py",
+        'inner = f"struct_extract_at({value}, {place + 1})"',
+        """inner = f"struct_extract({value}, '{field.name}')\"""",
+        (
+            "iceberg/compaction/test_projection.py::"
+            "test_fields_whose_names_differ_by_case_only_are_told_apart_at_every_depth"
+        ),
+    ),
+    Mutant(
+        "the proof may open any file",
+        ROW_SUMS,
+        "SET enable_external_access = false",
+        "SET enable_external_access = true",
+        ("iceberg/compaction/test_proof.py::test_the_proof_may_open_nothing_but_the_files_of_the_job"),
+    ),
+    Mutant(
+        "what geoparquet calls a geometry is one to the proof",
+        ROW_SUMS,
+        "SET enable_geoparquet_conversion = false",
+        "SET enable_geoparquet_conversion = true",
+        ("iceberg/compaction/test_layouts.py::test_what_geoparquet_calls_a_geometry_keeps_its_bytes"),
+    ),
+    # What other writers say
+    Mutant(
+        "a foreign total of thousands of digits fails each compaction",
+        "iceberg/compaction/replace_snapshot.py",
+        'if NUMBER.fullmatch(before.get(total, "")):',
+        'if before.get(total, "").isdigit():',
+        (
+            "iceberg/compaction/test_replace_snapshot.py::"
+            "test_a_total_of_another_writer_that_is_no_number_is_left_out_and_told_once"
+        ),
+    ),
+    Mutant(
+        "events that name large manifests are read together",
+        "iceberg/announced_changes.py",
+        "threads.each(lambda place: _read(*asked[place]), places, at_once)",
+        "threads.each(lambda place: _read(*asked[place]), places, 48)",
+        "iceberg/manifests/test_large.py::test_events_that_name_large_manifests_are_read_few_together",
+    ),
+    Mutant(
+        "what librdkafka does not take is repeated with its value",
+        "runtime/kafka_client.py",
+        """why = why.replace(f'"{value}" ', "")""",
+        "pass",
+        "commands/test_kafka_properties.py::test_a_value_that_is_refused_is_not_repeated",
+    ),
+)

@@ -1,0 +1,86 @@
+"""What came of an expiry is judged by what the policy keeps, and marks files only where the end is known."""
+
+from dataclasses import replace
+
+import pytest
+
+from isotherm.contract.identity import TableId
+from isotherm.core.deletion import Cause, Mark
+from isotherm.core.model.jobs import Action
+from isotherm.store.ledger import Operation
+from support.deleting import ONLY_EXPIRY, followed
+from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return Lab(tmp_path, policy=EXPIRING)
+
+
+def expiring(tmp_path):
+    """A table of which snapshots may go, and a daemon that is about to send the request."""
+    lab = Lab(tmp_path, policy=ONLY_EXPIRY)
+    table = lab.create()
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = started(lab)
+    while not len(service.expiries):
+        service.step(0)
+    return lab, table, service
+
+
+def test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request(tmp_path):
+    """All that goes lies behind the head still. But of the last two that the policy keeps one was to go."""
+    _, table, service = expiring(tmp_path)
+    wait_for_children(service)
+    known = [one.snapshot_id for one in table.refresh().metadata.snapshots]
+    table.manage_snapshots().rollback_to_snapshot(known[-2]).commit()
+
+    service.expiries.finish()
+
+    assert [(one.state, one.reason) for one in service.ledger.operations()] == [("failed", "stale")]
+    assert [one.snapshot_id for one in table.refresh().metadata.snapshots] == known
+    service.stop()
+
+
+def test_an_expiry_whose_end_nobody_knows_confirms_no_mark(tmp_path):
+    _, table, service = expiring(tmp_path)
+
+    def cut(*_):
+        raise ConnectionError("cut")
+
+    service.maintainer.requests.on_commit = cut
+    wait_for_children(service)
+    service.expiries.finish()
+
+    assert [one.state for one in service.ledger.operations()] == ["unknown"]
+    assert set(service.ledger.deletions(uuid_of(table))) == {"marked"}
+    service.stop()
+
+
+@pytest.mark.parametrize("lost", [("q3",), None], ids=["a tag was dropped", "nobody can say"])
+def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
+    _, table, service = expiring(tmp_path)
+    real = service.maintainer.expired
+    service.maintainer.expired = lambda *arguments: replace(real(*arguments), lost_refs=lost)
+    wait_for_children(service)
+    service.expiries.finish()
+
+    assert [one.state for one in service.ledger.operations()] == ["done"]
+    assert service.ledger.deletions(uuid_of(table)) == {}
+    assert (service.ledger.halted(uuid_of(table)) is None) is (lost is None)
+    service.stop()
+
+
+def test_another_table_under_the_name_says_nothing_of_an_expiry(lab):
+    table, service = followed(lab)
+    uuid = uuid_of(table)
+    operation = Operation("job", TableId(uuid, "shop.orders"), Action.EXPIRE, None, "", "", "", 0, 0)
+    service.ledger.save(operation)
+    service.ledger.mark(uuid, "job", [Mark("file", "job", Cause.EXPIRED, None)], 0, snapshots=[1])
+    lab.catalog.drop_table("shop.orders")
+    lab.create()
+
+    assert service.expiries.settle(operation) is False
+    assert service.ledger.deletions(uuid) == {"marked": 1}
+    service.stop()

@@ -1,0 +1,227 @@
+"""A table that cannot be announced keeps no other waiting, and nothing is let go while the catalog is away."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isotherm.contract.paths import normalised
+from isotherm.core import observations as seen
+from isotherm.service.ports import Refused, StoreAway, Unavailable
+from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN
+from support.kafka_connect import commit_to_table
+from support.relayed import TOPIC, AwayCatalog
+
+
+def test_a_mistake_of_ours_at_a_source_ends_no_daemon(lab, heard):
+    def mistaken():
+        raise RuntimeError("a mistake")
+
+    heard.service.relay.sources.topics.commit = mistaken
+    heard.topic.messages.append(b"no commit")
+    heard.service.step(0)
+
+    (failed,) = [one for one in lab.seen if isinstance(one, seen.TableFailed)]
+    assert failed.error == "RuntimeError: a mistake"
+
+
+def test_a_catalog_that_is_away_makes_it_wait_and_nothing_is_acknowledged(lab, heard):
+    table = lab.create()
+    event = lab.append(table, 1, announce=False)
+    catalog = AwayCatalog(lab.catalog)
+    at_s = [0.0]
+    relay = replace(heard.service.relay, catalog=catalog, monotonic_s=lambda: at_s[0])
+    heard.topic.messages.append(commit_to_table("shop.orders", event.snapshot_id))
+    relay.turn()
+    relay.turn()
+
+    assert heard.committed == {}
+    assert len([one for one in lab.seen if isinstance(one, seen.TrySoon)]) == 1
+    catalog.is_away = False
+    relay.turn()
+    assert heard.published == []
+    at_s[0] = 60.0
+    relay.turn()
+    assert [one.snapshot_id for one in heard.published] == [event.snapshot_id]
+    assert heard.committed == {TOPIC: 1}
+
+
+def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_last(lab, heard):
+    lab.append(lab.create("shop.aaa"), 1, announce=False)
+    sound = lab.create("shop.bbb")
+    expected = lab.append(sound, 1, announce=False)
+    relay = heard.service.relay
+    load = relay.catalog.load
+
+    def broken(name):
+        if name == "shop.aaa":
+            raise Unavailable("403")
+        return load(name)
+
+    relay.catalog.load = broken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        commit_to_table("shop.aaa", 1, None),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
+    for _ in range(MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert heard.outcomes["unreadable_table"] == 1
+    assert heard.committed != {}
+
+
+def test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting(lab, heard):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    first, second = (lab.append(table, 1, announce=False) for table in tables)
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def mistaken(loaded, snapshot_id):
+        if loaded.table.name == "shop.aaa":
+            raise RuntimeError("a mistake")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = mistaken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        commit_to_table("shop.aaa", first.snapshot_id), commit_to_table("shop.bbb", second.snapshot_id)
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    (told,) = [one for one in lab.seen if isinstance(one, seen.TrySoon)]
+    assert told.what == "table shop.aaa, which a source named"
+    relay.catalog.event = event
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+    assert [event.table for event in heard.published] == ["shop.bbb", "shop.aaa"]
+    assert heard.committed == {TOPIC: 2}
+
+
+def test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting(lab, heard):
+    expected = lab.append(lab.create("shop.zzz"), 1, announce=False)
+    relay = heard.service.relay
+    load, now_s = relay.catalog.load, [0.0]
+
+    def dead(name):
+        if name == "shop.zzz":
+            return load(name)
+        now_s[0] += 30
+        raise StoreAway("no answer")
+
+    relay.catalog.load = dead
+    relay.monotonic_s = lambda: now_s[0]
+    names = [f"shop.t{number}" for number in range(TABLES_A_TURN)]
+    heard.hear(
+        *(commit_to_table(name, 1, None) for name in names), commit_to_table("shop.zzz", expected.snapshot_id)
+    )
+    assert now_s == [30]
+    for _ in range(TABLES_A_TURN):
+        relay.turn()
+        assert now_s[0] <= 30 * (TABLES_A_TURN + 1)
+
+    assert [event.table for event in heard.published] == ["shop.zzz"]
+
+
+def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
+    damaged, sound = lab.create("shop.aaa"), lab.create("shop.bbb")
+    lost = lab.append(damaged, 1, announce=False)
+    expected = lab.append(sound, 1, announce=False)
+    path = Path(normalised(damaged.refresh().current_snapshot().manifest_list))
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def spoiled_meanwhile(loaded, snapshot_id):
+        if loaded.table.name == "shop.aaa":
+            path.write_bytes(b"not Avro")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = spoiled_meanwhile
+    heard.hear(
+        commit_to_table("shop.aaa", lost.snapshot_id, lost.table_uuid),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
+
+
+@pytest.mark.parametrize("kind", [StoreAway, Refused, Unavailable])
+def test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting(lab, heard, kind):
+    mixed, sound = lab.create("shop.aaa"), lab.create("shop.bbb")
+    readable, refused = (lab.append(mixed, hour, announce=False).snapshot_id for hour in (1, 2))
+    expected = lab.append(sound, 1, announce=False).snapshot_id
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def refusing(loaded, snapshot_id):
+        if snapshot_id == refused:
+            raise kind("403")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = refusing
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        *(commit_to_table("shop.aaa", snapshot_id) for snapshot_id in (readable, refused)),
+        commit_to_table("shop.bbb", expected),
+    )
+    assert [event.snapshot_id for event in heard.published] == [readable, expected]
+    for _ in range(MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+
+    assert [event.snapshot_id for event in heard.published] == [readable, expected]
+    assert heard.outcomes == {"announced": 2, "unreadable_table": 1}
+    assert heard.committed == {TOPIC: 3}
+
+
+def test_a_snapshot_that_cannot_be_read_is_not_let_go_while_the_catalog_is_away_too(lab, heard):
+    expected = lab.append(lab.create(), 1, announce=False)
+    relay = heard.service.relay
+    event, ask = relay.catalog.event, relay.catalog.ask
+
+    def away(*_):
+        raise StoreAway("no route to host")
+
+    relay.catalog.event = relay.catalog.ask = away
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id))
+    for _ in range(2 * MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    relay.catalog.event, relay.catalog.ask = event, ask
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+
+    assert heard.outcomes == {"announced": 1}
+    assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]
+
+
+def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
+    expected = lab.append(lab.create(), 1, announce=False)
+    relay = heard.service.relay
+    load, ask = relay.catalog.load, relay.catalog.ask
+
+    def away(*_):
+        raise Unavailable("timed out")
+
+    relay.catalog.load = relay.catalog.ask = away
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id, expected.table_uuid))
+    for _ in range(2 * MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert (heard.published, heard.committed, sum(heard.outcomes.values())) == ([], {}, 0)
+
+    relay.catalog.load, relay.catalog.ask = load, ask
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+    assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]

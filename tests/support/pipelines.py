@@ -1,0 +1,205 @@
+"""A driver of ingest with everything around it in memory: tables, a broker, the outbox, dead letters, the time."""
+
+from dataclasses import dataclass, field, replace
+
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.places import Found, place
+from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.offsets import Source, Token, vector_of
+from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import Written
+from support.messages import Broker, Marks, Message, Session
+
+ORDERS, CUSTOMERS = "shop.public.orders", "shop.public.customers"
+CONFIG = """
+pipeline: shop
+catalog: {name: lake}
+kafka: {properties: {bootstrap.servers: unused}}
+batch_messages: 4
+every: 1m
+streams: [{topics: "shop\\\\.public\\\\..*", table: "shop.{table}"}]
+"""
+
+
+@dataclass
+class Table:
+    """A table in the catalog; `has` is what it has of each Kafka partition, by its own word, and `rows` what was written."""
+
+    uuid: str
+    has: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
+    ids: dict = field(default_factory=dict)
+    is_cut: bool = False
+    """Whether snapshots of it have expired."""
+
+    def token(self, _):
+        return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
+
+    def found(self):
+        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut)
+
+
+class Lake:
+    """The tables that are there."""
+
+    def __init__(self):
+        self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
+
+    def ask(self):
+        if self.away:
+            raise OSError("the catalog is away")
+
+    def load(self, name):
+        self.ask()
+        return self.tables.get(name)
+
+    def newest(self, name, _says_enough):
+        return self.load(name)
+
+    def make(self, name):
+        self.made += 1
+        self.tables[name] = Table(f"uuid {self.made}")
+        return self.tables[name]
+
+
+@dataclass
+class Writer:
+    """Writes as the real one does, into a table in memory."""
+
+    name: str
+    stream: object
+    lake: Lake
+    kafka: list
+    errors: dict
+    dead_letters: object
+
+    def prepare(self, portion):
+        if isinstance(self.errors.get(self.name), TableRefused):
+            raise self.errors[self.name]
+        table = self.lake.load(self.name)
+        found = Found() if table is None else table.found()
+        at = place(found, portion.known, portion.kafka, portion.topics, self.stream.on_hole)
+        if at.halted:
+            raise Halted(self.name, at.halted)
+        if wanted_from(at, portion) is None:
+            return at
+        table = table or self.lake.make(self.name)
+        return Ready(portion, replace(at, uuid=table.uuid), None)
+
+    def forget(self, ready, done):
+        self.lake.forgotten.append((ready, done))
+
+    def write(self, ready, done):
+        if self.name in self.errors:
+            raise self.errors[self.name]
+        portion, at, table = ready.portion, ready.look, self.lake.load(self.name)
+        self.dead_letters.send(done.letters())
+        schemas = {(group.topic, group.number) for group in portion.groups}
+        mine = [
+            one
+            for one in self.kafka
+            if (one.topic, one.schema) in schemas
+            and one.is_readable
+            and (span := portion.ranges.get((one.topic, one.partition)))
+            and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
+        ]
+        assert len(mine) <= done.survey.rows
+        table.rows += [(one.topic, one.partition, one.offset) for one in mine]
+        if mine:
+            ends = {position: end for position, (_, end) in portion.ranges.items()}
+            table.has, table.ids = {**at.vector, **ends}, {**table.ids, **portion.kafka.ids}
+        return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))
+
+
+class Outbox:
+    """Told of each commit."""
+
+    def __init__(self, lake):
+        self._lake, self.woken, self.noticed = lake, [], set()
+
+    @property
+    def names(self):
+        return frozenset(self._lake.tables)
+
+    def wake(self, name, _now):
+        self.woken.append(name)
+
+    def changed(self):
+        taken, self.noticed = frozenset(self.noticed), set()
+        return taken
+
+
+class DeadLetters:
+    """Keeps what is sent there."""
+
+    def __init__(self):
+        self.sent, self.is_full = [], False
+
+    def send(self, messages):
+        if self.is_full:
+            raise RuntimeError("the topic takes no more")
+        rows = [row for some in messages for row in some.to_pylist()]
+        self.sent += [Message(row["topic"], row["offset"], row["partition"]) for row in rows]
+        return len(rows)
+
+
+class Pipeline:
+    """A driver with everything around it in memory, and a minute that can be waited for."""
+
+    def __init__(self, config=CONFIG):
+        self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
+        self.session = Session()
+        self.broker, self.lake, self.errors = Broker(self.session), Lake(), {}
+        self.dead_letters, self.store, self.now_s = DeadLetters(), {}, 0.0
+        self.start()
+
+    def start(self, config=None):
+        """A driver that begins, and knows nothing but what is written down."""
+        if config is not None:
+            self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
+        self.metrics, self.outbox = Metrics(), Outbox(self.lake)
+        self.marks = marks = Marks(self.store)
+        self.driver = Driver(
+            self.config,
+            self.session,
+            self.broker,
+            marks,
+            Tools(self.lake, None, self.dead_letters, self.metrics, "shop"),
+            self.outbox,
+            lambda name, stream, _, tools: Writer(
+                name, stream, self.lake, self.session.kafka, self.errors, tools.dead_letters
+            ),
+            self.session.read,
+        )
+        self.driver.begin(self.now_s)
+
+    def send(self, *messages):
+        self.session.kafka += messages
+
+    def turn(self):
+        return self.driver.turn(self.now_s)
+
+    def minute(self):
+        """A minute later, everything that can be done is done."""
+        self.now_s += 60
+        for _ in range(50):
+            if not self.turn():
+                return
+        raise AssertionError("it turns for ever")
+
+    def rows(self, table):
+        return sorted(offset for *_, offset in self.lake.tables[f"shop.{table}"].rows)
+
+    def sample(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"isotherm_ingest_{name}", labels)
+
+    def is_left_out(self, table):
+        return self.sample("table_quarantined", table=f"shop.{table}") == 1
+
+
+def messages(topic, *offsets, **more):
+    return [Message(topic, offset, **more) for offset in offsets]
