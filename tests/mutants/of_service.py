@@ -428,6 +428,20 @@ MUTANTS = (
         "            raise\n",
         "service/test_relay.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
     ),
+    Mutant(
+        "while enough waits of what sources name, the group takes it for one that has died",
+        "service/relay.py",
+        "        self._hear(wanted=not is_away and self._has_room())\n",
+        "        if not is_away and self._has_room():\n            self._hear(wanted=True)\n",
+        "service/test_relay.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
+    ),
+    Mutant(
+        "what sources name is acknowledged before it is announced",
+        "service/relay_progress.py",
+        "min((*self._open[part], following))",
+        "following",
+        "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",
