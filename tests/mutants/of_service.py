@@ -442,6 +442,21 @@ MUTANTS = (
         "following",
         "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
     ),
+    Mutant(
+        "tables that cannot be read keep what sources name of the others from being acknowledged",
+        "service/relay.py",
+        "        self._progress.done(place for place, _ in self._waiting[name])\n",
+        "",
+        "service/test_relay.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
+    ),
+    Mutant(
+        "tables in dead buckets keep new messages of the sources from being heard",
+        "service/relay.py",
+        "return self._waiting.keys() <= self._put_off.keys() and",
+        "return not self._ready() and",
+        "service/test_relay.py::"
+        "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

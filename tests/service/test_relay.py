@@ -495,3 +495,47 @@ def test_the_sources_are_asked_in_each_turn_whatever_waits(lab, heard):
     assert sources.polls == asked + 7
     assert sources.positions == {TOPIC: len(ids)}, "nothing more is taken while enough waits"
     assert heard.committed == {TOPIC: TABLES_A_TURN}, "and what waits is not acknowledged"
+
+
+def test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged(lab, heard):
+    """Two of them, announced again and again, kept the group where it was for ever: one always waited."""
+    expected = lab.append(lab.create("shop.sound"), 1, announce=False).snapshot_id
+    relay, now_s = heard.service.relay, [0.0]
+    load = relay.catalog.load
+
+    def refusing(name):
+        if name != "shop.sound":
+            raise Refused("403")
+        return load(name)
+
+    relay.catalog.load = refusing
+    relay.monotonic_s = lambda: now_s[0]
+    for _ in range(3):
+        heard.hear(commit_to_table("shop.aaa", 1), commit_to_table("shop.sound", expected))
+        now_s[0] += RETRY_AFTER_S / 2
+        heard.hear(commit_to_table("shop.bbb", 1), commit_to_table("shop.aaa", 1))
+        now_s[0] += RETRY_AFTER_S / 2
+
+        assert heard.committed == {TOPIC: len(heard.topic.messages)}
+
+
+def test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time(lab, heard):
+    """Each try waits half a minute for a dead store: so there is always one that was put off and is due again."""
+    expected = lab.append(lab.create("shop.sound"), 1, announce=False).snapshot_id
+    relay, now_s = heard.service.relay, [0.0]
+    load = relay.catalog.load
+
+    def dead(name):
+        if name == "shop.sound":
+            return load(name)
+        now_s[0] += 30
+        raise StoreAway("no answer")
+
+    relay.catalog.load = dead
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.aaa", 1), commit_to_table("shop.bbb", 1))
+    relay.turn()
+    assert relay.is_busy
+    heard.hear(commit_to_table("shop.sound", expected))
+
+    assert [event.snapshot_id for event in heard.published] == [expected]

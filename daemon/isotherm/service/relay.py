@@ -9,7 +9,8 @@ The relay keeps its own pace: a few tables in each turn of the loop. It asks for
 wants none: the group takes the topics from a member that does not ask, and gives the same messages to the next one.
 
 Each turn acknowledges what is done, up to the oldest message of each Kafka partition for which something is still owed. A
-crash may publish some of it twice, which is harmless. If the catalog does not answer, all that waits stays open.
+crash may publish some of it twice, which is harmless. If the catalog does not answer, all that waits stays open. One table
+that cannot be read is put off, and then nothing is owed for it: the looks at silent tables come to it too.
 """
 
 import traceback
@@ -100,8 +101,8 @@ class Relay:
         self.sources.topics.commit(self._progress.offsets())
 
     def _has_room(self) -> bool:
-        """Whether nothing is to be done at once, and not too many tables were put off."""
-        return not self._ready() and len(self._waiting) < MAX_WAITING
+        """Whether nothing waits but tables that were put off, and not too many of those."""
+        return self._waiting.keys() <= self._put_off.keys() and len(self._waiting) < MAX_WAITING
 
     def _announce_some(self) -> None:
         deadline_s = self.monotonic_s() + TURN_BUDGET_S
@@ -158,14 +159,18 @@ class Relay:
         return True
 
     def _try_later(self, name: str, why: str) -> None:
-        """Put a table off; after many tries its announcements are let go, for the poller looks at it anyway."""
+        """Put a table off; after many tries its announcements are let go.
+
+        Nothing is owed for them from now on, because the poller looks at the table anyway. Else one such table after the
+        other would keep the whole group from being acknowledged.
+        """
         _, tries = self._put_off.get(name, (0.0, 0))
         self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S, tries + 1)
+        self._progress.done(place for place, _ in self._waiting[name])
         self.listen(TrySoon(f"table {name}, which a source named", why, Outside.TABLE))
         if tries + 1 >= MAX_TRIES:
             for place, _ in self._waiting[name]:
                 self.listen(SourceHeard(place.topic, Heard.UNREADABLE_TABLE, name))
-                self._progress.done([place])
             self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -203,7 +208,7 @@ class Relay:
             self.listen(SourceHeard(message.topic, Heard.CROWDED, announced.table))
             return False
         heard.append((place, announced))
-        return True
+        return announced.table not in self._put_off
 
     def _announce(
         self, name: str, loaded: LoadedTable | None, heard: list[tuple[Place, Announced]], deadline_s: float

@@ -102,7 +102,7 @@ class SourceTopics(Protocol):
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Never hand out again what lies before these offsets, by topic and Kafka partition.
 
-        Called in each turn, after it was announced, set aside or let go. What did not reach the broker is sent
+        Called in each turn, after it was announced, set aside, let go or put off. What did not reach the broker is sent
         again. A partition that is not ours any more is passed over, and so is one with which the group is further.
         """
         ...
