@@ -457,6 +457,22 @@ MUTANTS = (
         "service/test_relay.py::"
         "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
     ),
+    Mutant(
+        "a dead-letter topic that is away stops everything else",
+        "kafka/dead_letter_topic.py",
+        "(broker or Broker()).beside()",
+        "(broker or Broker())",
+        "kafka/test_broker.py::"
+        "test_dead_letters_are_not_waited_for_where_the_broker_was_silent_or_their_topic_was",
+    ),
+    Mutant(
+        "dead letters are waited for where the broker was silent a moment ago",
+        "kafka/broker.py",
+        "return max(self._breaker.left_s, above_s)",
+        "return self._breaker.left_s",
+        "kafka/test_broker.py::"
+        "test_dead_letters_are_not_waited_for_where_the_broker_was_silent_or_their_topic_was",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",
