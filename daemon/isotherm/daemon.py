@@ -264,19 +264,19 @@ def _service(
             monotonic_s=monotonic_s,
             health=health,
             sources=_sources(config, listen),
-            letters=_letters(config, wait_for),
+            letters=_letters(config, wait_for, broker),
             scan_reports=reports,
         )
     return None
 
 
-def _letters(config: IsothermConfig, wait_for: "_Patience") -> KafkaDeadLetters | None:
+def _letters(config: IsothermConfig, wait_for: "_Patience", broker: Broker) -> KafkaDeadLetters | None:
     """The topic for messages that nobody can read, or None where there is none. Raises Unavailable."""
     topic, properties = config.kafka.dead_letter_topic, config.kafka.properties
     if topic is None:
         return None
     wait_for("the broker", Outside.BROKER, lambda: ensure_topic(properties, topic, config=DEAD_LETTER_TOPIC))
-    return KafkaDeadLetters(properties, topic)
+    return KafkaDeadLetters(properties, topic, broker)
 
 
 def _hold(path: Path) -> StateFolder:

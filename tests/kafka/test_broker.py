@@ -5,9 +5,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from isotherm.kafka.broker import Broker
 from isotherm.kafka.control_topic import KafkaEvents
+from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.runtime.breaker import Breaker
-from isotherm.service.ports import NotAsked
+from isotherm.service.ports import Message, NotAsked, Unavailable
 from support.contracts.events import event
 from support.fakes import Clock
 
@@ -68,3 +69,30 @@ def test_what_one_client_found_out_no_other_waits_for():
     assert any("topic state" in line for line in told), "it is asked again"
     holds.close()
     events.close()
+
+
+LETTER = Message("control", 0, 1, 0, b"garbage")
+
+
+def put_and_flush(letters):
+    letters.put(LETTER, "garbage")
+    letters.flush()
+
+
+def test_dead_letters_are_not_waited_for_where_the_broker_was_silent_or_their_topic_was():
+    clock = Clock()
+    broker = Broker(Breaker(clock.monotonic_s))
+    letters = KafkaDeadLetters(NOWHERE, "dead", broker)
+    with pytest.raises(TimeoutError):
+        broker.ask(failing(TimeoutError()))
+    with pytest.raises(NotAsked, match="asked again in 5 s"):
+        put_and_flush(letters)
+    clock.advance(5)
+    with pytest.raises(Unavailable, match="topic dead") as waited:
+        put_and_flush(letters)
+    assert waited.type is Unavailable
+    with pytest.raises(NotAsked):
+        put_and_flush(letters)
+    assert broker.ask(lambda: 7) == 7, "nothing else waits because their topic is away"
+    with pytest.raises(NotAsked):
+        put_and_flush(letters)

@@ -11,7 +11,7 @@ class TestMemorySources(SourceTopicsContract):
 
     @pytest.fixture
     def put(self, topic):
-        return topic.messages.append
+        return lambda *values: topic.messages.extend(values)
 
     @pytest.fixture
     def open_source(self, topic):

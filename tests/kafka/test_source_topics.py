@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, MAX_LETTER_BYTES, KafkaDeadLetters
@@ -47,8 +48,8 @@ def sent(properties, topic, *values, **more):
 class TestKafkaSources(SourceTopicsContract):
     @pytest.fixture
     def put(self, properties, topic):
-        def put(value):
-            assert sent(properties, topic, value).flush(10) == 0
+        def put(*values):
+            assert sent(properties, topic, *values).flush(10) == 0
 
         return put
 
@@ -147,3 +148,43 @@ def test_the_daemon_goes_on_through_garbage_on_every_topic_and_keeps_it(daemon, 
     announced = letters_on(properties, topics["control"], 4)[3]
     assert announced.key() == event.table_uuid.encode()
     assert daemon.stop() == 0
+
+
+def test_a_member_that_wants_nothing_for_long_stays_in_its_group(properties, topic):
+    """A batch may take longer than `max.poll.interval.ms`: it is the member's until then, and is acknowledged."""
+    group, patience_s = f"g-{topic}.sources", 6
+    impatient = {**properties, "max.poll.interval.ms": patience_s * 1000}
+    assert sent(properties, topic, b"one").flush(10) == 0
+    source = KafkaSources(impatient, [topic], group)
+    contract = TestKafkaSources()
+    contract.read(source, 1)
+    ensure_topic(properties, f"{topic}-quiet")
+    other = KafkaSources(properties, [f"{topic}-quiet"], f"{group}.other")
+    for _ in range(patience_s + 3):
+        assert list(source.poll(0, wanted=False)) == []
+        other.poll(1)  # what waits keeps the daemon busy
+    other.close()
+    source.commit({(topic, 0): 1})
+    source.close()
+    assert sent(properties, topic, b"two").flush(10) == 0
+    again = KafkaSources(impatient, [topic], group)
+
+    assert [message.value for message in contract.read(again, 1)] == [b"two"]
+    again.close()
+
+
+def test_a_commit_that_comes_to_nothing_is_told(properties, topic):
+    told = []
+    assert sent(properties, topic, b"one").flush(10) == 0
+    source = KafkaSources(properties, [topic], f"g-{topic}.sources", told.append)
+    TestKafkaSources().read(source, 1)
+    admin = AdminClient(properties)
+    admin.delete_topics([topic])[topic].result(10)
+    for _ in range(20):
+        source.commit({(topic, 0): 1})
+        source.poll(0.1)
+        if any("is not acknowledged" in line for line in told):
+            break
+
+    assert any(line.startswith(f"{topic}, partition 0, is not acknowledged") for line in told)
+    source.close()

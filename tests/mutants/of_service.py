@@ -51,6 +51,51 @@ MUTANTS = (
         "            raise\n",
         "service/test_relay_trouble.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
     ),
+    Mutant(
+        "while enough waits of what sources name, the group takes it for one that has died",
+        "service/relay.py",
+        "        self._hear(wanted=not is_away and self._has_room())\n",
+        "        if not is_away and self._has_room():\n            self._hear(wanted=True)\n",
+        "service/test_relay_trouble.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
+    ),
+    Mutant(
+        "what sources name is acknowledged before it is announced",
+        "service/relay_progress.py",
+        "min((*self._open[part], following))",
+        "following",
+        "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
+    ),
+    Mutant(
+        "tables that cannot be read keep what sources name of the others from being acknowledged",
+        "service/relay.py",
+        "        self._progress.done(place for place, _ in self._waiting[name])\n",
+        "",
+        "service/test_relay_trouble.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
+    ),
+    Mutant(
+        "tables in dead buckets keep new messages of the sources from being heard",
+        "service/relay.py",
+        "return self._waiting.keys() <= self._put_off.keys() and",
+        "return not self._ready() and",
+        "service/test_relay_trouble.py::"
+        "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
+    ),
+    Mutant(
+        "a dead-letter topic that is away stops everything else",
+        "kafka/dead_letter_topic.py",
+        "(broker or Broker()).beside()",
+        "(broker or Broker())",
+        "kafka/test_broker.py::"
+        "test_dead_letters_are_not_waited_for_where_the_broker_was_silent_or_their_topic_was",
+    ),
+    Mutant(
+        "dead letters are waited for where the broker was silent a moment ago",
+        "kafka/broker.py",
+        "return max(self._breaker.left_s, above_s)",
+        "return self._breaker.left_s",
+        "kafka/test_broker.py::"
+        "test_dead_letters_are_not_waited_for_where_the_broker_was_silent_or_their_topic_was",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

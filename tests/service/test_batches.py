@@ -10,6 +10,7 @@ from isotherm.core import observations as seen
 from isotherm.runtime.clock import now_ms
 from isotherm.service.consumer import MANY, VERDICTS_WITHIN_S
 from isotherm.store.fold import JOURNAL_LENGTH
+from isotherm.store.ledger import Account
 from perf.made import make
 from support.lab import NEVER_DUE, Lab, of, uuid_of
 
@@ -126,6 +127,31 @@ def test_of_many_events_of_a_table_the_state_is_written_once(tmp_path):
     # What remains is the journal, and an account and a change for each.
     assert twenty["fold"] < 4 * one["fold"]
     assert sum(twenty.values()) < 8 * sum(one.values())
+    lab.executor.stop()
+
+
+def test_an_event_of_a_known_snapshot_costs_the_same_however_many_wait_to_be_announced(tmp_path):
+    """After an outage a look at the catalog may have found thousands; then their events come."""
+    lab = Still(tmp_path, policy=NEVER_DUE)
+    table = lab.create()
+    lab.append(table, 1)
+    event = lab.append(table, 1)
+    service = lab.settled()
+    uuid, steps, counts = uuid_of(table), [], []
+    service.ledger.db.set_progress_handler(lambda: steps.append(1), STEP)
+    for snapshots in (range(10, 20), range(20, 1000)):
+        accounts = [
+            Account(number, 1, "found", 1, lab.now_ms(), None, announced=False) for number in snapshots
+        ]
+        service.ledger.account(uuid, accounts)
+        known = event.model_copy(update={"snapshot_id": snapshots[0], "sequence_number": 1})
+        lab.topic.messages.append(encode(known)[1])
+        steps.clear()
+        service.consume(service.events.poll(0))
+        counts.append(len(steps))
+
+    assert of(lab, seen.EventSeen)[-2:] == [seen.EventSeen(seen.Heard.DUPLICATE, "shop.orders")] * 2
+    assert counts[1] < 3 * counts[0], "a hundred times as many wait"
     lab.executor.stop()
 
 

@@ -14,7 +14,7 @@ from support.relayed import TOPIC, AwayCatalog
 
 
 def test_a_mistake_of_ours_at_a_source_ends_no_daemon(lab, heard):
-    def mistaken():
+    def mistaken(offsets):
         raise RuntimeError("a mistake")
 
     heard.service.relay.sources.topics.commit = mistaken
@@ -67,12 +67,11 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
     )
 
     assert [event.table for event in heard.published] == ["shop.bbb"]
-    assert heard.committed == {}
+    assert heard.outcomes["unreadable_table"] == 0
     for _ in range(MAX_TRIES):
         now_s[0] += RETRY_AFTER_S
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
-    assert heard.committed != {}
 
 
 def test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting(lab, heard):
@@ -148,7 +147,6 @@ def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
     )
 
     assert [event.table for event in heard.published] == ["shop.bbb"]
-    assert heard.committed == {}
 
 
 @pytest.mark.parametrize("kind", [StoreAway, Refused, Unavailable])
@@ -225,3 +223,68 @@ def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
     now_s[0] += RETRY_AFTER_S
     relay.turn()
     assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]
+
+
+def test_the_sources_are_asked_in_each_turn_whatever_waits(lab, heard):
+    """The group takes the topics from a member that does not ask, and gives what it has read to the next one."""
+    tables = [lab.create(f"shop.t{number}") for number in range(2 * TABLES_A_TURN)]
+    ids = {".".join(t.name()): lab.append(t, 1, announce=False).snapshot_id for t in tables}
+    heard.hear(*[commit_to_table(name, one) for name, one in ids.items()])
+    relay = heard.service.relay
+    sources = relay.sources.topics
+
+    def away(*_):
+        raise Unavailable("the catalog: no answer")
+
+    relay.catalog.load = relay.catalog.ask = away
+    asked = sources.polls
+    for _ in range(7):
+        heard.hear(b"more")
+
+    assert sources.polls == asked + 7
+    assert sources.positions == {TOPIC: len(ids)}, "nothing more is taken while enough waits"
+    assert heard.committed == {TOPIC: TABLES_A_TURN}, "and what waits is not acknowledged"
+
+
+def test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged(lab, heard):
+    """Two of them, announced again and again, kept the group where it was for ever: one always waited."""
+    expected = lab.append(lab.create("shop.sound"), 1, announce=False).snapshot_id
+    relay, now_s = heard.service.relay, [0.0]
+    load = relay.catalog.load
+
+    def refusing(name):
+        if name != "shop.sound":
+            raise Refused("403")
+        return load(name)
+
+    relay.catalog.load = refusing
+    relay.monotonic_s = lambda: now_s[0]
+    for _ in range(3):
+        heard.hear(commit_to_table("shop.aaa", 1), commit_to_table("shop.sound", expected))
+        now_s[0] += RETRY_AFTER_S / 2
+        heard.hear(commit_to_table("shop.bbb", 1), commit_to_table("shop.aaa", 1))
+        now_s[0] += RETRY_AFTER_S / 2
+
+        assert heard.committed == {TOPIC: len(heard.topic.messages)}
+
+
+def test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time(lab, heard):
+    """Each try waits half a minute for a dead store: so there is always one that was put off and is due again."""
+    expected = lab.append(lab.create("shop.sound"), 1, announce=False).snapshot_id
+    relay, now_s = heard.service.relay, [0.0]
+    load = relay.catalog.load
+
+    def dead(name):
+        if name == "shop.sound":
+            return load(name)
+        now_s[0] += 30
+        raise StoreAway("no answer")
+
+    relay.catalog.load = dead
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.aaa", 1), commit_to_table("shop.bbb", 1))
+    relay.turn()
+    assert relay.is_busy
+    heard.hear(commit_to_table("shop.sound", expected))
+
+    assert [event.snapshot_id for event in heard.published] == [expected]

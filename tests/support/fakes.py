@@ -3,7 +3,7 @@
 They pass the same contract tests as the real adapters (tests/support/contracts).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import CommitEvent, EventError, decode, encode
@@ -131,18 +131,24 @@ class MemorySources:
         self.topics = topics
         self.committed = committed
         self.positions = {name: committed.get(name, 0) for name in topics}
+        self.polls = 0
 
-    def poll(self, timeout_s: float) -> Sequence[Message]:
+    def poll(self, timeout_s: float, *, wanted: bool = True) -> Sequence[Message]:
         del timeout_s
+        self.polls += 1
         found = []
+        if not wanted:
+            return found
         for name, topic in self.topics.items():
             start, self.positions[name] = self.positions[name], len(topic.messages)
             new = enumerate(topic.messages[start:], start)
             found += [Message(name, 0, at, 0, value, b"a key") for at, value in new]
         return found
 
-    def commit(self) -> None:
-        self.committed.update(self.positions)
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        for (name, _), offset in offsets.items():
+            if offset > self.committed.get(name, 0):
+                self.committed[name] = offset
 
     def close(self) -> None:
         pass

@@ -51,3 +51,8 @@ class AwayCatalog(IcebergCatalog):
         if self.is_away:
             raise Unavailable("the catalog: no answer")
         return super().load(name)
+
+    def ask(self):
+        if self.is_away:
+            raise Unavailable("the catalog: no answer")
+        super().ask()

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from isotherm.runtime.breaker import Breaker
+from isotherm.runtime.breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message, NotAsked, Unavailable
 
@@ -36,8 +36,22 @@ class Broker:
     Without it a round would wait for each of its questions in turn, half a minute in all, again and again.
     """
 
-    def __init__(self, breaker: Breaker | None = None) -> None:
+    def __init__(self, breaker: Breaker | None = None, above: "Broker | None" = None) -> None:
         self._breaker = breaker or Breaker()
+        self._above = above
+
+    def beside(self) -> "Broker":
+        """For a topic that the daemon can do without: its silence, with its leader away or itself gone, stops no other.
+
+        It is not waited for where the brokers are silent, all the same.
+        """
+        return Broker(self._breaker.another(FIRST_PAUSE_S, LONGEST_PAUSE_S), self)
+
+    @property
+    def left_s(self) -> float:
+        """For how long it is not to be asked; 0 or less: it may be."""
+        above_s = 0.0 if self._above is None else self._above.left_s
+        return max(self._breaker.left_s, above_s)
 
     def ask(self, question: Callable[[], Answer]) -> Answer:
         """The answer.
@@ -47,7 +61,7 @@ class Broker:
             KafkaException: the broker refuses, or does not answer.
             TimeoutError: it does not answer in time.
         """
-        left_s = self._breaker.left_s
+        left_s = self.left_s
         if left_s > 0:
             raise NotAsked(f"the broker did not answer; it is asked again in {left_s:.0f} s")
         try:

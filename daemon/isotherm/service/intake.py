@@ -246,7 +246,7 @@ class Intake:
         """Whether a rebalance or a restart hands a known event out again: it was said when it was written, not now."""
         if event.sequence_number > row.state.sequence_number:
             return False
-        return event.snapshot_id not in self.ledger.unannounced(event.table_uuid, now_ms)
+        return not self.ledger.is_unannounced(event.table_uuid, event.snapshot_id, now_ms)
 
     def _heard_before(self, event: CommitEvent, said_at_ms: int, row: TableRow, batch: Batch) -> bool:
         """Note that its table and its writer were heard; whether its snapshot is accounted for already."""

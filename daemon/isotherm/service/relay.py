@@ -5,8 +5,12 @@ metadata and manifest list. What these say is published under the table's uuid. 
 the source, and the rest of the daemon knows one kind of event. An event of a table or a snapshot that is not there is
 counted and dropped. If it stood for a real commit, the looks at silent tables find that commit.
 
-The relay keeps its own pace: a few tables in each turn of the loop. A batch is acknowledged when all of it is
-published. A crash may publish some of it twice, which is harmless. If the catalog does not answer, the batch waits.
+The relay keeps its own pace: a few tables in each turn of the loop. It asks for messages in each turn, also where it
+wants none: the group takes the topics from a member that does not ask, and gives the same messages to the next one.
+
+Each turn acknowledges what is done, up to the oldest message of each Kafka partition for which something is still owed. A
+crash may publish some of it twice, which is harmless. If the catalog does not answer, all that waits stays open. One table
+that cannot be read is put off, and then nothing is owed for it: the looks at silent tables come to it too.
 """
 
 import traceback
@@ -26,12 +30,14 @@ from isotherm.service.ports import (
     EventSource,
     Listener,
     LoadedTable,
+    Message,
     NotAsked,
     SourceTopics,
     TableMissing,
     Unavailable,
     Unreadable,
 )
+from isotherm.service.relay_progress import Place, Progress
 
 TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
@@ -68,8 +74,9 @@ class Relay:
     listen: Listener
     set_aside: SetAside
     monotonic_s: Callable[[], float]
-    _waiting: dict[str, list[tuple[str, Announced]]] = field(default_factory=dict)
-    """By table, with the topic that each came from."""
+    _waiting: dict[str, list[tuple[Place, Announced]]] = field(default_factory=dict)
+    """By table, with the place that each came from."""
+    _progress: Progress = field(default_factory=Progress)
     _not_before_s: float = float("-inf")
     _put_off: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Tables that could not be read: until when they are left alone, and how often they were tried."""
@@ -87,10 +94,17 @@ class Relay:
 
     def turn(self) -> None:
         """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
-        if self.monotonic_s() < self._not_before_s:
-            return
-        if not self._ready() and (len(self._waiting) >= MAX_WAITING or not self._hear()):
-            return
+        is_away = self.monotonic_s() < self._not_before_s
+        self._hear(wanted=not is_away and self._has_room())
+        if not is_away:
+            self._announce_some()
+        self.sources.topics.commit(self._progress.offsets())
+
+    def _has_room(self) -> bool:
+        """Whether nothing waits but tables that were put off, and not too many of those."""
+        return self._waiting.keys() <= self._put_off.keys() and len(self._waiting) < MAX_WAITING
+
+    def _announce_some(self) -> None:
         deadline_s = self.monotonic_s() + TURN_BUDGET_S
         for name in self._ready()[:TABLES_A_TURN]:
             try:
@@ -105,8 +119,6 @@ class Relay:
                 self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
             if self.monotonic_s() >= deadline_s:
                 break
-        if not self._waiting:
-            self.sources.topics.commit()
 
     def _look_up(self, name: str, deadline_s: float) -> None:
         """Announce what was heard of a table, as much as there is time for. Raises Unavailable where the catalog or the control topic is away."""
@@ -147,13 +159,18 @@ class Relay:
         return True
 
     def _try_later(self, name: str, why: str) -> None:
-        """Put a table off; after many tries its announcements are let go, for the poller looks at it anyway."""
+        """Put a table off; after many tries its announcements are let go.
+
+        Nothing is owed for them from now on, because the poller looks at the table anyway. Else one such table after the
+        other would keep the whole group from being acknowledged.
+        """
         _, tries = self._put_off.get(name, (0.0, 0))
         self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S, tries + 1)
+        self._progress.done(place for place, _ in self._waiting[name])
         self.listen(TrySoon(f"table {name}, which a source named", why, Outside.TABLE))
         if tries + 1 >= MAX_TRIES:
-            for topic, _ in self._waiting[name]:
-                self.listen(SourceHeard(topic, Heard.UNREADABLE_TABLE, name))
+            for place, _ in self._waiting[name]:
+                self.listen(SourceHeard(place.topic, Heard.UNREADABLE_TABLE, name))
             self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -164,31 +181,37 @@ class Relay:
         """Leave the sources; what was not announced yet is read again by whoever comes next."""
         self.sources.topics.close()
 
-    def _hear(self) -> bool:
-        """Take the next messages; whether there were any."""
-        messages = self.sources.topics.poll(0)
-        for message in messages:
-            try:
-                announced = self.sources.decoders[message.topic](message.value)
-            except Exception as err:  # noqa: BLE001 (a mistake of ours at one message loses no other)
-                self.listen(SourceHeard(message.topic, Heard.REJECTED, ""))
-                mistake = f"it could not be taken in: {type(err).__name__}: {err}"
-                self.set_aside(message, str(err) if isinstance(err, EventError) else mistake)
-                continue
-            if announced is None:
-                self.listen(SourceHeard(message.topic, Heard.OTHER_TYPE, ""))
-                continue
-            heard = self._waiting.setdefault(announced.table, [])
-            if len(heard) < MAX_OF_ONE:
-                heard.append((message.topic, announced))
-            else:
-                # The look at a silent table finds what is left out here.
-                self.listen(SourceHeard(message.topic, Heard.CROWDED, announced.table))
+    def _hear(self, *, wanted: bool) -> None:
+        """Take the next messages, and what comes where none are wanted."""
+        messages = self.sources.topics.poll(0, wanted=wanted)
+        places = [Place(message.topic, message.partition, message.offset) for message in messages]
+        self._progress.heard(places)
+        waits = {place for place, message in zip(places, messages, strict=True) if self._take(place, message)}
         self.set_aside.flush()
-        return bool(messages)
+        self._progress.done(place for place in places if place not in waits)
+
+    def _take(self, place: Place, message: Message) -> bool:
+        """Take one message in. Returns whether something is owed for it."""
+        try:
+            announced = self.sources.decoders[message.topic](message.value)
+        except Exception as err:  # noqa: BLE001 (a mistake of ours at one message loses no other)
+            self.listen(SourceHeard(message.topic, Heard.REJECTED, ""))
+            mistake = f"it could not be taken in: {type(err).__name__}: {err}"
+            self.set_aside(message, str(err) if isinstance(err, EventError) else mistake)
+            return False
+        if announced is None:
+            self.listen(SourceHeard(message.topic, Heard.OTHER_TYPE, ""))
+            return False
+        heard = self._waiting.setdefault(announced.table, [])
+        if len(heard) >= MAX_OF_ONE:
+            # The look at a silent table finds what is left out here.
+            self.listen(SourceHeard(message.topic, Heard.CROWDED, announced.table))
+            return False
+        heard.append((place, announced))
+        return announced.table not in self._put_off
 
     def _announce(
-        self, name: str, loaded: LoadedTable | None, heard: list[tuple[str, Announced]], deadline_s: float
+        self, name: str, loaded: LoadedTable | None, heard: list[tuple[Place, Announced]], deadline_s: float
     ) -> None:
         """Announce what was heard, and take it from the list; the rest stays there, after an error or the deadline.
 
@@ -199,13 +222,14 @@ class Relay:
         done: set[int] = set()
         ancestors = frozenset(() if loaded is None else loaded.ancestors())
         while heard:
-            topic, announced = heard[0]
+            place, announced = heard[0]
             outcome, snapshot_id = _looked_up(loaded, ancestors, announced)
             if loaded is not None and snapshot_id is not None and snapshot_id not in done:
                 outcome = self._publish(loaded, snapshot_id, announced.writer)
                 done.add(snapshot_id)
-            self.listen(SourceHeard(topic, outcome, name))
+            self.listen(SourceHeard(place.topic, outcome, name))
             del heard[0]
+            self._progress.done([place])
             if self.monotonic_s() >= deadline_s:
                 return
 

@@ -91,12 +91,20 @@ class EventSource(Protocol):
 class SourceTopics(Protocol):
     """The topics of other systems, as this daemon may read them."""
 
-    def poll(self, timeout_s: float) -> Sequence[Message]:
-        """New messages, at most some hundreds; empty when none came in time."""
+    def poll(self, timeout_s: float, *, wanted: bool = True) -> Sequence[Message]:
+        """New messages, at most some hundreds; empty when none came in time.
+
+        Called in each turn, also where none are `wanted`: by that the group knows that we live. Then none come, but for
+        those of a partition that has just become ours.
+        """
         ...
 
-    def commit(self) -> None:
-        """Never hand out again what was handed out so far; called after it was announced or set aside."""
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Never hand out again what lies before these offsets, by topic and Kafka partition.
+
+        Called in each turn, after it was announced, set aside, let go or put off. What did not reach the broker is sent
+        again. A partition that is not ours any more is passed over, and so is one with which the group is further.
+        """
         ...
 
     def close(self) -> None:

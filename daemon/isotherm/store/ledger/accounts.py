@@ -92,6 +92,14 @@ class Accounts(Part):
         )
         return [row[0] for row in rows]
 
+    def is_unannounced(self, uuid: str, snapshot_id: int, before_ms: int) -> bool:
+        """Whether a snapshot was found in the catalog before a time, and no event has brought it yet."""
+        row = self.db.execute(
+            "SELECT 1 FROM accounts WHERE uuid = ? AND snapshot_id = ? AND NOT announced AND received_at_ms <= ?",
+            (uuid, snapshot_id, before_ms),
+        )
+        return row.fetchone() is not None
+
     def announced_through(self, uuid: str) -> int | None:
         """The highest sequence number below which every snapshot that we know was announced. None where none was."""
         first_open = self.db.execute(
