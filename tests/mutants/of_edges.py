@@ -30,6 +30,14 @@ MUTANTS = (
         OF_THE_CLIENT + "test_nobody_but_the_caller_leaves_snapshots_out",
     ),
     Mutant(
+        "all of an error is looked at, which may be all of a metadata file",
+        "iceberg/errors.py",
+        "str(err)[:LOOKED_AT]",
+        "str(err)",
+        "iceberg/test_catalog.py::"
+        "test_of_an_error_that_repeats_what_an_owner_wrote_no_more_is_looked_at_than_is_told",
+    ),
+    Mutant(
         "what is wrong in metadata is noted as often as it is there",
         CLIENT,
         "stop_at_first_fault()",
