@@ -45,6 +45,13 @@ MUTANTS = (
         "clients/test_first_fault.py::test_a_thousand_faults_of_one_kind_are_told_as_those_of_the_first",
     ),
     Mutant(
+        "what is wrong in a map of an event is noted as often as it is there",
+        "contract/first_fault.py",
+        "if isinstance(given, Mapping):",
+        "if False:",
+        "contract/test_events.py::test_of_a_thousand_faults_of_one_kind_the_first_is_noted",
+    ),
+    Mutant(
         "a schema keeps a long name once for each column in it",
         "clients/first_fault.py",
         "if around > MAX_NAMES_AROUND * count:",

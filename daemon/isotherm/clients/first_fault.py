@@ -5,18 +5,20 @@ for whoever asks what is wrong. PyIceberg itself keeps each column by its full n
 around it. What is right is read as before. PyIceberg's own models are changed, once: there is no other way in.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, FailFast, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pyiceberg.catalog.rest import ListNamespaceResponse, ListTablesResponse, TableResponse
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse
 from pyiceberg.table.metadata import TableMetadataWrapper
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import ListType, MapType, NestedField, StructType
+
+from isotherm.contract.first_fault import AtFirstFault, first_fault
 
 _ROOTS = (
     # Of a column's type no field tells that it may be one of these.
@@ -64,9 +66,9 @@ def _stopping(kind: Any) -> Any:
     if origin is Annotated:
         return Annotated[_stopping(inner[0]), *inner[1:]]
     if origin in (list, tuple):
-        return Annotated[origin[tuple(map(_stopping, inner))], FailFast()]
+        return Annotated[origin[tuple(map(_stopping, inner))], AtFirstFault()]
     if origin is dict and inner[1] is not Any:
-        return Annotated[kind, BeforeValidator(_each_value(inner[1]))]
+        return Annotated[kind, BeforeValidator(first_fault(inner[1]))]
     return Union[tuple(map(_stopping, inner))] if origin in (Union, UnionType) else kind  # noqa: UP007 (of a tuple)
 
 
@@ -75,24 +77,6 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for inner in get_args(annotation):
         yield from _models_in(inner)
-
-
-def _each_value(kind: Any) -> Callable[[Any], Any]:
-    """What refuses a map at its first wrong value: pydantic can do so with lists only."""
-    values: TypeAdapter[Any] = TypeAdapter(Annotated[list[kind], FailFast()])
-
-    def checked(mapping: Any) -> Any:
-        if isinstance(mapping, dict):
-            try:
-                values.validate_python(list(mapping.values()))
-            except ValidationError as err:
-                first = err.errors(include_url=False, include_input=False)[0]
-                number, *place = first["loc"]
-                name = list(mapping)[int(number)]
-                raise ValueError(".".join(map(str, (name, *place))) + f": {first['msg']}") from None
-        return mapping
-
-    return checked
 
 
 def _with_short_names(columns: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
