@@ -21,6 +21,7 @@ from isotherm.cli import app
 from isotherm.clients.metadata_file import (
     MAX_METADATA_BYTES,
     MAX_METADATA_OBJECTS,
+    MAX_METADATA_VALUES,
     PIECE_BYTES,
     TooLargeError,
     within_limits,
@@ -61,9 +62,16 @@ def with_refs(path):
     path.write_text(json.dumps(metadata))
 
 
+def with_a_log_of_nothing(path):
+    """Two bytes for each entry, and two kilobytes of the daemon's memory: packed, it is a file of a few kilobytes."""
+    metadata = json.loads(path.read_text()) | {"snapshot-log": [0] * (MAX_METADATA_VALUES + 1)}
+    path.write_text(json.dumps(metadata))
+
+
 METADATA = {
     "a gigabyte": larger,
     "more refs than anybody needs": with_refs,
+    "a log of nothing": with_a_log_of_nothing,
 }
 
 

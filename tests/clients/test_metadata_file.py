@@ -1,4 +1,4 @@
-"""Who needs only the newest snapshots of a table gets these, the refs, and nothing that would be taken for the whole."""
+"""Metadata is read within limits. Who needs only the newest snapshots of a table gets these, the refs, and nothing that would be taken for the whole."""
 
 import json
 
@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.clients.metadata_file import newest_only
+from isotherm.clients.metadata_file import (
+    MAX_METADATA_VALUES,
+    PIECE_BYTES,
+    TooLargeError,
+    newest_only,
+    within_limits,
+)
 
 
 def metadata(parents, refs, head, **more):
@@ -71,3 +77,42 @@ def test_an_answer_of_a_catalog_keeps_all_else():
 )  # fmt: skip
 def test_what_is_anything_else_comes_back_as_it_is(data):
     assert newest_only(data, 1) == data
+
+
+def in_pieces(data):
+    return (data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" + b"0," * MAX_METADATA_VALUES + b"0]",
+        b'{"a":' + b"[],[[]]" * MAX_METADATA_VALUES,
+        b'{"a":"x","b":[' + b'"x",' * (MAX_METADATA_VALUES + 1) + b'"x"]}',
+        b'{"a":"\\\\","b":[' + b"7 , " * (MAX_METADATA_VALUES + 1) + b"7]}",
+        b'""' * 2 * MAX_METADATA_VALUES + b'","' * (MAX_METADATA_VALUES + 1),
+        b'"never closed, ' + b'",' * 3 * MAX_METADATA_VALUES,
+    ],
+    ids=["a list", "lists", "texts", "behind a backslash", "no JSON", "a text without an end"],
+)  # fmt: skip
+def test_more_values_than_a_table_has_are_not_looked_at(data):
+    """Each of them is a few bytes in a file, and some hundred in memory."""
+    with pytest.raises(TooLargeError, match=f"what has more than {MAX_METADATA_VALUES} values"):
+        within_limits(in_pieces(data), "what")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,[" * MAX_METADATA_VALUES,
+        '\\"5\\":7,' * (MAX_METADATA_VALUES + 1),
+        "\\\\," * (MAX_METADATA_VALUES + 1),
+        "ü\u001f,," * MAX_METADATA_VALUES,
+    ],
+    ids=["words", "a vector of offsets", "backslashes", "beyond ASCII"],
+)  # fmt: skip
+def test_commas_in_a_text_are_no_values(text):
+    data = f'{{"summary":{{"a":"{text}","b":1}}}}'.encode()
+    assert data.count(b",") > MAX_METADATA_VALUES
+
+    assert within_limits(in_pieces(data), "what") == data

@@ -107,6 +107,51 @@ def test_a_complaint_names_the_field(change, complaint):
         decode(json.dumps(envelope).encode())
 
 
+MANIFEST = {"path": "x", "length": 1, "spec_id": 0, "content": "data", "added_files": 1, "deleted_files": 0}
+NOTHING = {str(number): [] for number in range(1000)}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("intent-open", {"partitions": [""] * 1000}),
+        ("intent-closed", {"partitions": [0] * 1000}),
+        ("commit", {"spec_ids": [[]] * 1000}),
+        ("commit", {"added_manifests": [{}] * 1000}),
+        ("commit", {"added_manifests": [MANIFEST] * 100 + [0] * 1000}),
+        ("commit", {"partitions": [0] * 1000}),
+        ("commit", {"open_window": {"partitions": ["x"] * 1000}}),
+        ("commit", {"summary": NOTHING}),
+        ("commit", {"source_offsets": NOTHING}),
+        ("commit", {"source_offsets": {"orders": NOTHING}}),
+        ("commit", {"source_offsets": {"orders": {str(number): "7" for number in range(1000)}}}),
+    ],
+)
+def test_of_a_thousand_faults_of_one_kind_the_first_is_noted(name, wrong):
+    """Each that is noted costs a kilobyte, and a message of a megabyte has room for half a million."""
+    envelope = json.loads((FOLDER / f"{name}.json").read_text())
+    envelope["data"] |= wrong
+    with pytest.raises(EventError, match=rf"data\.{next(iter(wrong))}") as raised:
+        decode(json.dumps(envelope).encode())
+
+    assert raised.value.__cause__.error_count() <= 8
+
+
+def test_a_fault_in_a_map_is_named():
+    envelope = json.loads((FOLDER / "commit.json").read_text())
+    envelope["data"]["source_offsets"] = {"orders": {"0": 7, "1": "x"}}
+    with pytest.raises(EventError, match=r"orders: .*1: Input should be a valid integer"):
+        decode(json.dumps(envelope).encode())
+
+
+def test_an_intent_may_name_as_many_partitions_as_a_message_holds():
+    envelope = json.loads((FOLDER / "intent-open.json").read_text())
+    envelope["data"]["partitions"] = [f'{{"1000":{number}}}' for number in range(40_000)]
+    value = json.dumps(envelope, separators=(",", ":")).encode()
+
+    assert len(decode(value).partitions) == 40_000
+
+
 @pytest.mark.parametrize(
     ("announced_by", "writer", "source"),
     [

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,42 @@ def test_only_the_catalogs_own_word_makes_a_table_missing(status, body, expected
             catalog.load("shop.orders")
 
     assert type(raised.value) is expected
+
+
+@pytest.mark.parametrize("filling", ["\n", "x\n", " ", " [", "//", "Bearer "])
+def test_of_an_error_that_repeats_what_an_owner_wrote_no_more_is_looked_at_than_is_told(filling):
+    """Otherwise nothing else runs for hours: blanks before a bracket were sought again from each of them."""
+    error = ValueError("Could not match bucket[" + filling * 4_000_000 + "x")
+    tracemalloc.start()
+    with pytest.raises(Unreadable) as raised, translated("table shop.orders"):
+        raise error
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert str(raised.value).startswith(
+        "table shop.orders cannot be read: ValueError: Could not match bucket["
+    )
+    assert len(str(raised.value)) < 1000
+    assert most < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no such file", "no such file"),
+        ("\n first\nsecond", "first"),
+        ("it is wrong   [type=missing, input_value={'a': 1}]", "it is wrong"),
+        ("1 validation error for Model\n2.refs.main\n  Field required [type=missing, input_value=7]", "2.refs.main: Field required"),
+        ("no answer of https://me:secret@host/", "no answer of https://***@host/"),
+        ("x" * 501, "x" * 500 + "…"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_an_error_is_told_in_a_line_without_what_it_repeats(text, told):
+    with pytest.raises(Unreadable) as raised, translated("it"):
+        raise ValueError(text)
+
+    assert str(raised.value) == f"it cannot be read: ValueError: {told}"
 
 
 class ThriftError(Exception):

@@ -11,6 +11,50 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # What is wrong many times
+    Mutant(
+        "all of an error is looked at, which may be all of a metadata file",
+        "iceberg/errors.py",
+        "str(err)[:LOOKED_AT]",
+        "str(err)",
+        "iceberg/test_catalog.py::"
+        "test_of_an_error_that_repeats_what_an_owner_wrote_no_more_is_looked_at_than_is_told",
+    ),
+    Mutant(
+        "what is wrong in metadata is noted as often as it is there",
+        "clients/catalog.py",
+        "stop_at_first_fault()",
+        "pass",
+        "clients/test_first_fault.py::test_a_thousand_faults_of_one_kind_are_told_as_those_of_the_first",
+    ),
+    Mutant(
+        "what is wrong in a map of an event is noted as often as it is there",
+        "contract/first_fault.py",
+        "if isinstance(given, Mapping):",
+        "if False:",
+        "contract/test_events.py::test_of_a_thousand_faults_of_one_kind_the_first_is_noted",
+    ),
+    Mutant(
+        "a schema keeps a long name once for each column in it",
+        "clients/first_fault.py",
+        "if around > MAX_NAMES_AROUND * count:",
+        "if False:",
+        "clients/test_first_fault.py::test_full_names_of_columns_do_not_multiply",
+    ),
+    Mutant(
+        "metadata may have as many values as fit into its bytes",
+        "clients/metadata_file.py",
+        "if marks > MAX_METADATA_VALUES and not _has_few_values(whole):",
+        "if False:",
+        "clients/test_metadata_file.py::test_more_values_than_a_table_has_are_not_looked_at",
+    ),
+    Mutant(
+        "commas in a text are taken for values",
+        "clients/metadata_file.py",
+        " and not _has_few_values(whole)",
+        "",
+        "clients/test_metadata_file.py::test_commas_in_a_text_are_no_values",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",

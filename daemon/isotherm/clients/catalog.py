@@ -40,6 +40,7 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
+from isotherm.clients.first_fault import stop_at_first_fault
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
@@ -69,6 +70,7 @@ def open_catalog(
         timeout_s: of one request.
         newest: how many snapshots of a table are wanted, as `metadata_file.newest_only` counts; None for all.
     """
+    stop_at_first_fault()
     catalog = _opened(name, properties, timeout_s)
     # Nobody else may choose this: who deletes needs all of them.
     catalog.properties.pop(NEWEST, None)

@@ -20,6 +20,8 @@ MAX_METADATA_BYTES = 64 * 1024 * 1024
 """Of a metadata.json, or of any answer of a catalog: some 50,000 snapshots. In memory it takes several times that."""
 MAX_METADATA_OBJECTS = 300_000
 """JSON objects in it, each some kilobyte in memory: a snapshot has three, a branch or a tag one."""
+MAX_METADATA_VALUES = 2_000_000
+"""Entries of its lists and maps, and lists: each is some 300 bytes in memory, however few in the file. A snapshot has 25 to 40."""
 PIECE_BYTES = 1024 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
 METADATA_NAMES = (".metadata.json", ".metadata.json.gz")
@@ -36,6 +38,8 @@ _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 _UPDATED = re.compile(rb'"last-updated-ms"\s*:\s*(\d+)')
 _SEQUENCE_NUMBER = re.compile(rb'"last-sequence-number"\s*:\s*(\d+)')
 _LOGGED = re.compile(rb'"metadata-file"\s*:\s*"([^"\\]+)"')
+_MARK_OR_TEXT = re.compile(rb'[,\[]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""What separates values or begins a list, or a text, which may have the same characters in it."""
 
 
 class Version(NamedTuple):
@@ -96,12 +100,14 @@ def within_limits(pieces: Iterable[bytes], what: str) -> bytes:
     """The pieces of a JSON text as a whole.
 
     Raises:
-        TooLargeError: it has more bytes, or more objects, than a table's metadata has; the rest was not asked for.
+        TooLargeError: it has more bytes, objects or values than a table's metadata has; of more bytes or objects, the rest
+            was not asked for.
     """
-    taken, size, objects = [], 0, 0
+    taken, size, objects, marks = [], 0, 0, 0
     for piece in pieces:
         taken.append(piece)
         size, objects = size + len(piece), objects + piece.count(b"{")
+        marks += piece.count(b",") + piece.count(b"[")
         if size > MAX_METADATA_BYTES:
             raise TooLargeError(
                 f"{what} has more than {MAX_METADATA_BYTES} bytes; expire snapshots, or leave it out"
@@ -111,7 +117,29 @@ def within_limits(pieces: Iterable[bytes], what: str) -> bytes:
                 f"{what} has more than {MAX_METADATA_OBJECTS} snapshots, refs and the like; expire or drop some, or "
                 "leave it out"
             )
-    return b"".join(taken)
+    whole = b"".join(taken)
+    # Texts may have many commas, as a vector of Kafka's offsets has. They are told apart only where it matters.
+    if marks > MAX_METADATA_VALUES and not _has_few_values(whole):
+        raise TooLargeError(
+            f"{what} has more than {MAX_METADATA_VALUES} values; expire snapshots, drop properties, or leave it out"
+        )
+    return whole
+
+
+def _has_few_values(text: bytes) -> bool:
+    marks = texts = 0
+    for found in _MARK_OR_TEXT.finditer(text):
+        if text[found.start()] == _QUOTE:
+            texts += 1
+        else:
+            marks += 1
+        # An entry has no more than two texts. What has, is no JSON, and is not looked at to its end.
+        if max(marks, texts // 2) > MAX_METADATA_VALUES:
+            return False
+    return True
+
+
+_QUOTE = ord('"')
 
 
 def newest_of(properties: Mapping[str, Any]) -> int | None:

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from isotherm.contract.first_fault import AtFirstFault, first_fault
 from isotherm.contract.identity import PartitionKey, partition_key, partition_values
 from isotherm.contract.summary import Origin
 
@@ -63,6 +64,13 @@ TimeMs = Annotated[int, Field(ge=0, lt=END_MS)]
 
 Key = Annotated[str, AfterValidator(_canonical)]
 
+# An event has room for half a million things. Those that are wrong are not all noted.
+Keys = Annotated[tuple[Key, ...], AtFirstFault()]
+
+Texts = Annotated[Mapping[str, str], BeforeValidator(first_fault(str, strict=True))]
+
+Offsets = Annotated[Mapping[str, int], BeforeValidator(first_fault(int, strict=True))]
+
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 Writer = Annotated[str, Field(max_length=1000)]
@@ -104,7 +112,7 @@ class OpenWindow(_Value):
 
     from_ms: Long | None = None
     """Lower bound of the event time of what is in flight, or None where the writer cannot tell."""
-    partitions: tuple[Key, ...] = ()
+    partitions: Keys = ()
     """Partitions in flight, by key."""
 
 
@@ -126,14 +134,18 @@ class CommitEvent(_Value):
     writer: Writer = ""
     """A stable id of who commits: the pipeline, or `isotherm`."""
     schema_id: int | None = None
-    spec_ids: tuple[int, ...] = ()
+    spec_ids: Annotated[tuple[int, ...], AtFirstFault()] = ()
     manifest_list: str = ""
-    added_manifests: tuple[AddedManifest, ...] = Field((), max_length=MAX_MANIFESTS)
+    added_manifests: Annotated[tuple[AddedManifest, ...], AtFirstFault()] = Field(
+        (), max_length=MAX_MANIFESTS
+    )
     added_manifests_complete: bool = False
-    partitions: tuple[PartitionChange, ...] = Field((), max_length=MAX_PARTITIONS)
+    partitions: Annotated[tuple[PartitionChange, ...], AtFirstFault()] = Field((), max_length=MAX_PARTITIONS)
     partitions_complete: bool = False
-    summary: Mapping[str, str] = Field(default_factory=dict)
-    source_offsets: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
+    summary: Texts = Field(default_factory=dict)
+    source_offsets: Annotated[Mapping[str, Offsets], BeforeValidator(first_fault(Offsets, strict=True))] = (
+        Field(default_factory=dict)
+    )
     """Topic → Kafka partition → next offset, after this snapshot."""
     valid_through_ms: Long | None = None
     open_window: OpenWindow | None = None
@@ -158,7 +170,7 @@ class Intent(_Value):
     at_ms: TimeMs
     expires_at_ms: Count
     """A daemon lets go then at the latest; it caps the span by itself."""
-    partitions: tuple[Key, ...] | None = None
+    partitions: Keys | None = None
     """Partition keys, or None for any partition of the table."""
     attempt: int = Field(1, ge=1)
     outcome: str = ""

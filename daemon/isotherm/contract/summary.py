@@ -118,11 +118,17 @@ def property_name(pipeline: str) -> str:
     return f"ingest.{pipeline}.source"
 
 
+MAX_TOKEN_CHARS = 1_000_000
+"""A vector of 40,000 Kafka partitions. More is not ingest's, and what it is made of would take twenty times its size."""
+
+
 def kept_token(token: str, sequence_number: int) -> str:
     """The value of that property: the vector, and the sequence number of the snapshot that it is taken from.
 
     The property stays when the table is rolled back; by the number a reader sees that it is newer than the head.
     """
+    if len(token) > MAX_TOKEN_CHARS:
+        return token
     try:
         data = json.loads(token)
     except ValueError:

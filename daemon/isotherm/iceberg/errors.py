@@ -153,16 +153,18 @@ _SECRETS = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=Bearer )[^\s'\"]+|(?<=Basic )[^
 """Where clients repeat a password or a token: before the host of an address, and in a header."""
 
 
-_REPEATED = re.compile(r"\s*\[type=.*$")
-"""What pydantic adds: a part of what it was given, which may be any file that a catalog points to, and an address."""
+_REPEATED = "[type="
+"""With what pydantic begins to repeat a part of what it was given, which may be any file that a catalog points to."""
+LOOKED_AT = 16 * 1024
+"""Characters of an error that are looked at. It may be all of a metadata file, and no search of it may take long."""
 LONGEST = 500
 """Characters of an error that are told: a table's owner chooses what it repeats."""
 
 
 def _first_line(err: Any) -> str:
-    lines = str(err).strip().splitlines()
+    lines = str(err)[:LOOKED_AT].strip().splitlines()
     if lines and _PYDANTIC.match(lines[0]):
         lines = [": ".join(line.strip() for line in lines[1:3])]
-    said = _SECRETS.sub("***", _REPEATED.sub("", lines[0])) if lines else ""
+    said = _SECRETS.sub("***", lines[0].partition(_REPEATED)[0].rstrip()) if lines else ""
     noted = "".join(f" ({note})" for note in getattr(err, "__notes__", ()))
     return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}{noted}"

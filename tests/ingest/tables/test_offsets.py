@@ -8,6 +8,7 @@ from isotherm.contract.summary import (
     INGEST_PIPELINE,
     INGEST_TOKEN,
     INGEST_VALID_THROUGH,
+    MAX_TOKEN_CHARS,
     kept_token,
     property_name,
 )
@@ -101,3 +102,11 @@ def test_offsets_of_the_topic_before_say_nothing_about_the_new_one():
     token = find_token("shop", [summary(2, topic_id="new"), summary(900, topic_id="old")], None, {}, 9)
 
     assert {"a": {0: 2}} == token.source.vector
+
+
+def test_of_a_vector_that_is_far_too_large_nothing_is_made():
+    """Whoever owns a table may write it, and what is made of it takes twenty times its size."""
+    token = '{"a":[' + "[]," * (MAX_TOKEN_CHARS // 3) + "[]]}"
+
+    assert kept_token(token, 7) == token
+    assert kept_token('{"a":{}}', 7) != '{"a":{}}'

@@ -17,13 +17,14 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastavro import parse_schema, schemaless_reader
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isotherm.contract.events import EventError, Long
+from isotherm.contract.first_fault import AtFirstFault
 from isotherm.service.ports import Announced
 
 MAGIC = b"\xc2\x01"
@@ -41,7 +42,7 @@ class _Part(BaseModel):
 
 
 class _TableReference(_Part):
-    namespace: list[str] = Field(alias="f10601", min_length=1)
+    namespace: Annotated[list[str], AtFirstFault()] = Field(alias="f10601", min_length=1)
     name: str = Field(alias="f10603", min_length=1)
     uuid: bytes | None = Field(None, alias="f10604", min_length=16, max_length=16)
 
