@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from isotherm.contract.identity import levels_of
 from isotherm.contract.paths import folder, in_all_spellings
 from isotherm.core.deletion import Neighbours, own_folders
 from isotherm.service.ports import LoadedTable
@@ -17,8 +18,7 @@ def neighbours_of(ledger: Ledger, loaded: LoadedTable, also_under: Sequence[str]
         also_under: folders outside of tables' locations in which the operator lets us delete.
     """
     home, mine = ledger.home(loaded.table.uuid), loaded.table.uuid
-    namespace, _, name = loaded.table.name.rpartition(".")
-    own = {} if home is None else own_folders(home, also_under, namespace.replace(".", "/"), name)
+    own = {} if home is None else own_folders(home, also_under, levels_of(loaded.table.name))
     places = ledger.places({in_all_spellings(one.of) for one in own.values()})
     others: set[str] = set()
     claims: set[str] = set()
