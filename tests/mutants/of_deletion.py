@@ -321,6 +321,13 @@ MUTANTS = (
         "all(levels)",
         RULES + "test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels",
     ),
+    Mutant(
+        "a table that is called as a namespace is deletes in the folders of that namespace's tables",
+        "service/neighbours.py",
+        'if below.startswith(f"{name}."):',
+        "if False:",
+        "authority/test_named_folders.py::test_a_folder_that_is_named_for_a_table_is_entered_from_no_other",
+    ),
     # core.deletion.may_go_at_once
     Mutant(
         "what a request has named goes at once",
