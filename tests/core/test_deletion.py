@@ -1,6 +1,8 @@
 """Whether a file may be deleted: every layer by itself, with everything else in order."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isotherm.contract.paths import folder, is_plain
 from isotherm.core.deletion import (
@@ -15,6 +17,7 @@ from isotherm.core.deletion import (
     is_gc_enabled,
     judge,
     may_go_at_once,
+    named_folders,
     obstacle,
     own_folders,
     pause_ms,
@@ -22,7 +25,7 @@ from isotherm.core.deletion import (
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"
-OWN = own_folders(HOME, (), "shop", "orders")
+OWN = own_folders(HOME, (), ("shop", "orders"))
 SEEN = Seen(7, 10)
 MARK = Mark(PATH, "job", Cause.EXPIRED, SEEN)
 
@@ -84,7 +87,7 @@ VERSION = f"{HOME}/metadata/00003-6f4b.metadata.json"
 )
 def test_what_was_found_by_listing_goes_by_its_name_and_its_place_too(path, cause, names, reason):
     """Where the operator lets us delete beside the table's location, others may write."""
-    neighbours = Neighbours(own_folders(HOME, ("s3://lake/also/{namespace}/{name}",), "shop", "orders"))
+    neighbours = Neighbours(own_folders(HOME, ("s3://lake/also/{namespace}/{name}",), ("shop", "orders")))
 
     assert found(Mark(path, "job", cause, SEEN), (), neighbours, names=names)[1] == reason
 
@@ -121,7 +124,7 @@ def test_what_was_found_by_listing_stays_where_anything_is_against_it(mark, chan
 def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cause):
     """Mirrored for a disaster, they differ by their names alone; to a proof that nothing is needed they are one."""
     for allowed, own in (((), home), ((home,), "s3://lake/orders")):
-        neighbours = Neighbours(own_folders(own, allowed, "shop", "t"))
+        neighbours = Neighbours(own_folders(own, allowed, ("shop", "t")))
         finding, reason = found(Mark(path, "job", cause, SEEN), (), neighbours)
         # What an operator allows is no right to what was found by listing.
         assert (finding is Finding.GO) == (goes and not (allowed and cause in FOUND)), reason
@@ -133,7 +136,7 @@ def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expire
     neighbours = Neighbours(OWN, claims=frozenset({folder(f"{HOME}/data")}))
 
     assert found(Mark(PATH, "job", Cause.ORPHAN, SEEN), (), neighbours)[1] == "other_table"
-    allowed = Neighbours(own_folders(HOME, (f"{HOME}/data/kafka",), "", ""), claims=neighbours.claims)
+    allowed = Neighbours(own_folders(HOME, (f"{HOME}/data/kafka",), ()), claims=neighbours.claims)
     other = Mark(f"{HOME}/data/kafka/a.parquet", "job", Cause.ORPHAN, SEEN)
     assert found(other, (), allowed)[1] == "other_table"
     assert found(neighbours=neighbours) == (Finding.GO, "unreached")
@@ -178,7 +181,7 @@ def test_a_neighbour_beside_the_file_or_around_the_table_keeps_nothing(other):
 )
 def test_only_the_two_folders_that_iceberg_makes_are_the_tables_own(path):
     """Its owner may point a table at a folder in which others lie."""
-    neighbours = Neighbours(own_folders(HOME, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(HOME, (), ("shop", "orders")))
 
     assert found(Mark(path, "job", Cause.EXPIRED, SEEN), neighbours=neighbours) == (Finding.KEEP, "elsewhere")
 
@@ -189,31 +192,62 @@ def test_elsewhere_a_file_goes_only_where_the_operator_says_so(allowed):
 
     assert found(mark) == (Finding.KEEP, "elsewhere")
     assert (
-        found(mark, neighbours=Neighbours(own_folders(HOME, (allowed,), "shop", "orders")))[0] is Finding.GO
+        found(mark, neighbours=Neighbours(own_folders(HOME, (allowed,), ("shop", "orders"))))[0] is Finding.GO
     )
-    assert found(mark, neighbours=Neighbours(own_folders(HOME, ("s3://files/{name}",), "shop", "items"))) == (
+    assert found(
+        mark, neighbours=Neighbours(own_folders(HOME, ("s3://files/{name}",), ("shop", "items")))
+    ) == (
         Finding.KEEP,
         "elsewhere",
     )
-
-
-def test_a_slash_in_a_name_leads_to_no_other_namespace():
-    allowed = ("s3://files/{namespace}/{name}",)
-
-    assert "s3://files/a/b/c/" in own_folders(HOME, allowed, "a/b", "c")
-    assert own_folders(HOME, allowed, "a", "b/c") == own_folders(HOME, (), "a", "b/c")
 
 
 def test_while_nobody_knows_where_a_table_lies_its_files_wait():
     assert found(neighbours=Neighbours({})) == (Finding.WAIT, "no_place")
 
 
-def test_a_name_with_a_slash_gets_no_folder_that_the_operator_allows():
-    """`b/c` in `a` would have that of `c` in `a.b`."""
-    allowed = ("s3://files/{namespace}/{name}",)
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("a", "b/c"),
+        ("a/b", "c"),
+        ("a", "b", "c/"),
+        ("{name}", "c"),
+        ("a", "{namespace}"),
+        ("a", "}{"),
+        ("a", "..", "b"),
+        ("..", "c"),
+        ("a", "."),
+        ("a.b", "c"),
+        ("a", ""),
+        ("", "c"),
+        ("c",),
+        (),
+    ],
+)
+def test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels(levels):
+    """Whoever may create the namespace `a/b` would have the folder of `c` in `a.b`."""
+    named = ["s3://files/{namespace}/{name}", "s3://files/{name}", "s3://{namespace}"]
 
-    assert folder("s3://files/a/b/c") in own_folders(HOME, allowed, "a/b", "c")
-    assert folder("s3://files/a/b/c") not in own_folders(HOME, allowed, "a", "b/c")
+    assert own_folders(HOME, named, levels) == own_folders(HOME, (), levels)
+    # What does not name the table is allowed to all.
+    assert own_folders(HOME, ["s3://all"], levels).keys() - OWN.keys() == {"s3://all/"}
+
+
+_LEVELS = st.lists(st.text("ab/.{}name", max_size=6), min_size=2, max_size=4).map(tuple)
+
+
+@given(_LEVELS, _LEVELS)
+def test_no_two_tables_have_one_folder_that_is_named_for_them(one, other):
+    ours, theirs = (named_folders(["s3://files/{namespace}/{name}"], levels) for levels in (one, other))
+
+    assert one == other or not {*ours} & {*theirs}
+
+
+def test_each_level_of_a_namespace_is_a_folder():
+    allowed = named_folders(["s3://files/{namespace}/{name}/{name}", "s3://all"], ("a b", "c%2E", "it's"))
+
+    assert allowed == ["s3://files/a b/c%2E/it's/it's", "s3://all"]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,19 @@ def test_every_table_is_listed_and_loaded_by_its_name(rest_lab):
     assert set(Lake("lake", lab.properties).names(None)) == uuids.keys()
 
 
+def test_tables_whose_levels_are_joined_to_one_text_are_each_found(rest_lab):
+    lab = rest_lab()
+    tables = [made(lab, *levels) for levels in (("a", "b", "c"), ("a", "b.c"))]
+    uuids = [str(table.metadata.table_uuid) for table in tables]
+    catalog = IcebergCatalog(lab.catalog)
+    names = catalog.names().names
+
+    assert names == ["a.b%2Ec", "a.b.c"]
+    assert Lake("lake", lab.properties).names(None) == names
+    for name, number in zip(names, (1, 0), strict=True):
+        assert catalog.load(name).table.uuid == catalog.lies(name).uuid == uuids[number]
+
+
 @pytest.mark.parametrize("odd", ["a..b", "trail."])
 def test_a_table_with_an_empty_level_in_its_name_is_looked_at(rest_lab, odd):
     lab = rest_lab()

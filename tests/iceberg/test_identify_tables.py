@@ -40,12 +40,12 @@ def test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_t
     catalog, names = listed
     catalog.catalog.has_table = False
     catalog.catalog.lists = 0
-    catalog.start_looking([*names, "eu.prod.dropped", "eu.gone.a", "eu.gone.b"])
+    catalog.start_looking([*names, "eu.prod.t", "eu.gone.a", "eu.gone.b"])
     looked = catalog.looked()
 
     # By two parts of its name, a namespace is another one.
     assert set(looked.missing) == set(names)
-    assert set(looked.gone) == {"eu.prod.dropped", "eu.gone.a", "eu.gone.b"}
+    assert set(looked.gone) == {"eu.prod.t", "eu.gone.a", "eu.gone.b"}
     assert catalog.catalog.lists <= 1 + 2
 
 

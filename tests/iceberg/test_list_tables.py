@@ -4,6 +4,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from isotherm.contract.identity import levels_of, name_from
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.config import CatalogConfig
@@ -16,7 +17,7 @@ from support.servers import http_server
 
 
 def tree(tables, refused=(), dropped=(), *, nested=True):
-    """A REST catalog of some tables, by namespace; namespaces have dots between their parts."""
+    """A REST catalog of some tables, by the name of their namespace."""
     spaces = {
         ".".join(parts[:depth])
         for parts in (name.split(".") for name in [*tables, *refused, *dropped])
@@ -29,17 +30,17 @@ def tree(tables, refused=(), dropped=(), *, nested=True):
         url = urlsplit(path)
         asked = parse_qs(url.query).get("parent", [""])[0]
         if url.path == "/v1/namespaces":
-            parent = asked.replace("\x1f", ".")
+            parent = name_from(asked.split("\x1f"))
             if parent and not nested:
                 return 400, rest_error(400)
-            below = [one.split(".") for one in sorted(spaces) if one.rpartition(".")[0] == parent]
+            below = [levels_of(one) for one in sorted(spaces) if one.rpartition(".")[0] == parent]
             return 200, {"namespaces": below}
-        space = unquote(url.path.split("/")[3]).replace("\x1f", ".")
+        space = name_from(unquote(url.path.split("/")[3]).split("\x1f"))
         if space in refused:
             return 403, rest_error(403)
         if space in dropped:
             return 404, {"error": {"message": "gone", "type": "NoSuchNamespaceException", "code": 404}}
-        listed = [{"namespace": space.split("."), "name": name} for name in tables.get(space, ())]
+        listed = [{"namespace": levels_of(space), "name": name} for name in tables.get(space, ())]
         return 200, {"identifiers": listed}
 
     return http_server(answer)
@@ -54,6 +55,16 @@ def test_tables_are_found_however_deep_their_namespace_is():
         found = listing(url)
 
     assert (found.names, found.unlisted) == (["a.b.c.u", "a.b.c.v", "a.t", "d.e.w"], {})
+
+
+def test_a_namespace_with_a_dot_in_its_level_is_another_than_one_with_two_levels():
+    with tree({"a.b": ["t"], "a": ["b.t"], "c%2Ed": ["t"]}, refused=["a%2Eb", "c.d"]) as url:
+        found = listing(url)
+
+    assert found.names == ["a.b%2Et", "a.b.t", "c%2Ed.t"]
+    assert found.unlisted.keys() == {"a%2Eb", "c.d"}
+    hidden = [name for name in ("a%2Eb.t", "a.b.t", "c.d.t", "c%2Ed.t") if found.hides(name)]
+    assert hidden == ["a%2Eb.t", "c.d.t"]
 
 
 @pytest.mark.parametrize("top", ["Nord Süd", "it's", "a&b", "a+b", "50%", "日本"])

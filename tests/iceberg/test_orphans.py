@@ -28,7 +28,7 @@ START_S = 1_700_000_000
 
 def search_of(table, cause=Cause.ORPHAN, ahead_ms=DAY_MS, **more):
     location = table.metadata.location
-    neighbours = Neighbours(own_folders(location, (), "shop", "orders"), more.pop("others", ()))
+    neighbours = Neighbours(own_folders(location, (), ("shop", "orders")), more.pop("others", ()))
     return Search(uuid_of(table), cause, location, neighbours, now_ms() + ahead_ms, **more)
 
 
@@ -198,7 +198,7 @@ def test_what_is_no_version_of_this_table_stays(on_disk, text, reason, is_gzip):
         on_disk.append(table, hour)
     path = f"{table.refresh().metadata.location}/metadata/00000-x.metadata.json"
     Path(path.removeprefix("file://")).write_bytes(gzip.compress(text.encode()) if is_gzip else text.encode())
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
     mark = Mark(path, "job", Cause.OLD_VERSION, Seen(1, 1))
 
     swept = sweep(table, Sweep(uuid_of(table), (mark,), {}, neighbours), never)
@@ -233,7 +233,7 @@ def test_a_version_that_cannot_be_read_holds_up_no_other_and_of_a_large_one_litt
         return said
 
     monkeypatch.setattr(metadata_folder, "ends_of", ends)
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
     marks = tuple(Mark(path, "job", Cause.OLD_VERSION, Seen(1, 1)) for path in paths.values())
 
     swept = sweep(table, Sweep(uuid_of(table), marks, {}, neighbours), never)
@@ -253,7 +253,7 @@ def test_a_file_that_was_written_again_stays(on_s3):
     lab.append(table, 1)
     put(table, "data/old.parquet")
     path = f"{table.refresh().metadata.location}/data/old.parquet"
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
 
     kept = sweep(table, replace(wanted, before_ms={Cause.ORPHAN: now_ms() - DAY_MS}), never)
@@ -269,7 +269,7 @@ def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk):
     put(table, "data/old.parquet")
     path = f"{table.refresh().metadata.location}/data/old.parquet"
     file, before_ms = Path(path.removeprefix("file://")), now_ms() + 50
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
     wanted = replace(wanted, before_ms={Cause.ORPHAN: before_ms})
 
@@ -343,7 +343,7 @@ def test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays(on_di
     lost = newest.with_name("00006-lost.metadata.json")
     lost.write_text(json.dumps(text))
     mark = Mark(f"file://{lost}", "job", Cause.OLD_VERSION, Seen(1, 1))
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
 
     swept = sweep(table, Sweep(uuid_of(table), (mark,), {}, neighbours), never)
 
@@ -380,7 +380,7 @@ def test_the_versions_that_a_table_needs_are_never_deleted(on_disk):
     on_disk.catalog.drop_table("shop.orders")
     table = on_disk.catalog.register_table("shop.orders", f"file://{back_to}")
     marks = tuple(Mark(f"file://{path}", "job", Cause.OLD_VERSION, Seen(1, 1)) for path in every)
-    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), ("shop", "orders")))
 
     swept = sweep(table, Sweep(uuid_of(table), marks, {}, neighbours), never)
 

@@ -231,7 +231,7 @@ def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
             str(table.metadata.table_uuid),
             marks,
             {},
-            Neighbours(own_folders(table.metadata.location, (), "", "")),
+            Neighbours(own_folders(table.metadata.location, (), ())),
         ),
         stop,
     )
@@ -242,7 +242,7 @@ def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
 def test_a_look_that_takes_long_is_taken_again_and_then_given_up(catalog: Any, table: Table) -> None:
     reading, _ = waiting(catalog, table)
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
-    own = own_folders(table.metadata.location, (), "db", "t")
+    own = own_folders(table.metadata.location, (), ("db", "t"))
     wanted = Sweep(str(table.metadata.table_uuid), marks, {}, Neighbours(own))
     slow = iter(range(0, 1000 * 31, 31))  # whoever asks for ever comes to its end
 

@@ -92,11 +92,18 @@ MUTANTS = (
         RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
     Mutant(
-        "a table with a slash in its name deletes in the folder of another namespace's table",
+        "a table with a slash in its namespace deletes in the folder of another namespace's table",
         "core/deletion.py",
-        'if "/" in name:',
+        "all(level and not _DIVIDES.search(level) for level in levels)",
+        "all(levels)",
+        RULES + "test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels",
+    ),
+    Mutant(
+        "a table that is called as a namespace is deletes in the folders of that namespace's tables",
+        "service/neighbours.py",
+        'if below.startswith(f"{name}."):',
         "if False:",
-        RULES + "test_a_slash_in_a_name_leads_to_no_other_namespace",
+        "authority/test_named_folders.py::test_a_folder_that_is_named_for_a_table_is_entered_from_no_other",
     ),
     # core.deletion.may_go_at_once
     Mutant(

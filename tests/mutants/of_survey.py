@@ -11,6 +11,21 @@ IDENTIFY = "iceberg/identify_tables.py"
 SILENCES = "service/survey/silences_kept.py"
 
 MUTANTS = (
+    # Names
+    Mutant(
+        "a table whose name has a dot takes the place of another namespace's table",
+        "contract/identity.py",
+        '.replace(".", "%2E")',
+        "",
+        "authority/test_dotted_names.py::test_a_table_whose_name_has_a_dot_is_no_other_table_and_deletes_nothing_of_it",
+    ),
+    Mutant(
+        "a table whose name looks like a dot that is written has the name of another",
+        "contract/identity.py",
+        '_LIKE_WRITTEN.sub("%25", level)',
+        "level",
+        "contract/test_identity.py::test_no_two_tables_have_one_name",
+    ),
     Mutant(
         "an outage of the catalog is a silence of each name",
         "service/survey/unanswered_names.py",
@@ -74,13 +89,6 @@ MUTANTS = (
         "if any(one not in self._looked_at for one in names):",
         "if False:",
         "service/test_survey.py::test_a_new_name_is_looked_at_alone_and_counts_until_then",
-    ),
-    Mutant(
-        "a list without the table itself is the whole",
-        SEARCH,
-        "self._listing is not None and name in self._listing.names",
-        "self._listing is not None",
-        "service/test_survey.py::test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked",
     ),
     Mutant(
         "a namespace without an answer keeps no file waiting",
@@ -232,21 +240,21 @@ MUTANTS = (
     Mutant(
         "files go of a table that the list does not show",
         "service/deletions.py",
-        "if seen_ms is not None and self.survey.lists(name):",
+        "if seen_ms is not None and name in self.survey.names():",
         "if seen_ms is not None:",
         "service/test_deletions.py::test_a_list_that_does_not_show_the_table_itself_keeps_its_files",
     ),
     Mutant(
         "a table in a namespace with a dot counts as dropped, and its files go",
         "iceberg/list_tables.py",
-        'self._namespaces.get(name, tuple(name.split(".")[:-1]))',
-        'tuple(name.split(".")[:-1])',
+        "namespace = levels_of(name)[:-1]",
+        'namespace = tuple(name.split(".")[:-1])',
         "iceberg/test_identify_tables.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
     ),
     Mutant(
         "a table in a namespace with a dot is never looked at",
         "clients/catalog.py",
-        "load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)",
+        "load(levels_of(identifier) if isinstance(identifier, str) else identifier)",
         "load(identifier)",
         "iceberg/test_identify_tables.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
     ),
@@ -260,7 +268,7 @@ MUTANTS = (
     Mutant(
         "a namespace that is listed and not there counts as dropped, and hides nothing",
         "iceberg/list_tables.py",
-        'for name in map(".".join, self._still_named(missing)):',
+        "for name in map(name_from, self._still_named(missing)):",
         "for name in ():",
         ("iceberg/test_list_tables.py::test_a_namespace_that_is_listed_and_not_there_may_have_tables"),
     ),

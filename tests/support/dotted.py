@@ -3,7 +3,7 @@
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-NAMESPACE, NAME = ("eu.prod",), "eu.prod.t"
+NAMESPACE, NAME = ("eu.prod",), "eu%2Eprod.t"
 HELD = "shop.orders"
 """What the catalog below has it under."""
 

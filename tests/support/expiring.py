@@ -55,7 +55,7 @@ def swept(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
 
 def swept_as_loaded(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
-    own = own_folders(table.metadata.location, (), "db", "t")
+    own = own_folders(table.metadata.location, (), ("db", "t"))
     wanted = {"marks": marks, "expired": {"job": reading.snapshots}, "neighbours": Neighbours(own)}
     return sweep(table, Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
 

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
+from isotherm.contract.identity import levels_of
+
 RECORDED = {path.stem: path.read_bytes() for path in (Path(__file__).parent / "kafka-connect").glob("*.avro")}
 COMMIT = RECORDED["commit-to-table"]
 
@@ -29,7 +31,7 @@ def commit_to_table(table: str, snapshot_id: int | None, uuid: str | None = None
     # fastavro does not find a type of the empty namespace from within another one, which Avro's own library writes.
     schema = parse_schema(json.loads(text.replace(b'"namespace":"",', b"")))
     event = schemaless_reader(BytesIO(body), schema, None)
-    *namespace, name = table.split(".")
+    *namespace, name = levels_of(table)
     event["payload"]["table_reference"] |= {
         "namespace": namespace,
         "name": name,

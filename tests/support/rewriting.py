@@ -156,7 +156,7 @@ def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
     )
     return sweep(
         table,
-        Sweep(job.table.uuid, marks, {}, Neighbours(own_folders(table.metadata.location, (), "", ""))),
+        Sweep(job.table.uuid, marks, {}, Neighbours(own_folders(table.metadata.location, (), ()))),
         never,
     )
 

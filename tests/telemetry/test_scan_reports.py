@@ -106,7 +106,7 @@ def test_a_report_of_a_scan_is_counted_at_the_path_of_a_rest_catalog(reports):
     [
         ("/v1/namespaces/shop/tables/orders/metrics", "shop.orders"),
         ("/v1/lake/namespaces/a%1Fb/tables/t/metrics", "a.b.t"),
-        ("/api/catalog/v1/a/b/namespaces/a%1fb.c/tables/t%20u+v/metrics?x=1", "a.b.c.t u v"),
+        ("/api/catalog/v1/a/b/namespaces/a%1fb.c/tables/t%20u+v/metrics?x=1", "a.b%2Ec.t u v"),
         ("http://host/v1/namespaces/%C3%A4/tables/%2F/metrics", "ä./"),
         ("/v1/namespaces/shop/tables/orders", None),
         ("/v1/namespaces/shop/tables//metrics", None),

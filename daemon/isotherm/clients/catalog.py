@@ -45,6 +45,7 @@ from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
 from isotherm.clients.storage import RetryingFileIO
+from isotherm.contract.identity import levels_of
 from isotherm.runtime.clock import monotonic_s
 
 CONNECT_TIMEOUT_S = 5
@@ -78,7 +79,7 @@ def open_catalog(
         catalog.properties[NEWEST] = str(newest)
     if isinstance(catalog, MetastoreCatalog):
         catalog._write_metadata = write_metadata  # type: ignore[method-assign]  # noqa: SLF001 (PyIceberg asks it alone)
-    return _knowing_names(_checking(catalog))
+    return _by_name(_checking(catalog))
 
 
 def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
@@ -124,20 +125,14 @@ def _checking(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _knowing_names(catalog: Catalog) -> Catalog:
-    """Have it find a table that it has listed, also where a level of its identifier has a dot in it."""
-    load, list_tables = catalog.load_table, catalog.list_tables
-    dotted: dict[str, Identifier] = {}
-
-    def listed(namespace: str | Identifier) -> list[Identifier]:
-        tables = list_tables(namespace)
-        dotted.update({".".join(one): one for one in tables if any("." in level for level in one)})
-        return tables
+def _by_name(catalog: Catalog) -> Catalog:
+    """Have it load a table by its name as we write it (`identity.name_from`): PyIceberg divides it at each dot."""
+    load = catalog.load_table
 
     def load_table(identifier: str | Identifier) -> Table:
-        return load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)
+        return load(levels_of(identifier) if isinstance(identifier, str) else identifier)
 
-    catalog.load_table, catalog.list_tables = load_table, listed  # type: ignore[method-assign]
+    catalog.load_table = load_table  # type: ignore[method-assign]
     return catalog
 
 

@@ -121,7 +121,7 @@ class CommitEvent(_Value):
 
     table_uuid: Name
     table: Name
-    """`namespace.table`."""
+    """`namespace.table`; a dot within a level of it is written `%2E`."""
     catalog: str = ""
     ref: str = "main"
     snapshot_id: Long

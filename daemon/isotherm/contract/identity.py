@@ -4,8 +4,9 @@ A partition's key is text. It is compared and stored, and nobody but these funct
 """
 
 import json
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NewType
@@ -46,6 +47,26 @@ class TableId:
 
     def __str__(self) -> str:
         return self.name
+
+
+_LIKE_WRITTEN = re.compile(r"%(?=2E|2e|25)")
+_WRITTEN = re.compile(r"%2E|%2e|%25")
+
+
+def name_from(levels: Iterable[str]) -> str:
+    """The name of a table or a namespace, from its levels: `shop.orders`.
+
+    A dot within a level is written `%2E`, because `b.c` in `a` would otherwise have the name of `c` in `a.b`. So a level
+    that has `%2E` or `%25` in it gets `%25` for the percent sign. No two tables have one name.
+    """
+    return ".".join(_LIKE_WRITTEN.sub("%25", level).replace(".", "%2E") for level in levels)
+
+
+def levels_of(name: str) -> tuple[str, ...]:
+    """The levels of a table or a namespace, from its name."""
+    return tuple(
+        _WRITTEN.sub(lambda written: "%" if written[0] == "%25" else ".", level) for level in name.split(".")
+    )
 
 
 def scalar(value: Any) -> Scalar | None:

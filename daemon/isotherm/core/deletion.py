@@ -11,7 +11,7 @@ ledger (`deletions` in the service). What was rejected stands in docs/designs/de
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -26,6 +26,9 @@ LONGEST_PAUSE_MS = 86_400_000
 VERSION_ENDS = (".metadata.json", ".metadata.json.gz")
 METADATA_ENDS = (*VERSION_ENDS, "/version-hint.text")
 """No snapshot reaches these files, and without them there is no table."""
+_STANDS_FOR = re.compile(r"\{namespace\}|\{name\}")
+_DIVIDES = re.compile(r"[/.{}]")
+"""In a level of an identifier: what divides folders, leads up from one, or stands for something."""
 _NUMBERED = re.compile(r"v\d+(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
@@ -190,7 +193,7 @@ class Neighbours:
         return [place for place, one in self.own.items() if place != one.of]
 
 
-def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, Own]:
+def own_folders(location: str, also_under: Collection[str], levels: Sequence[str]) -> dict[str, Own]:
     """The folders in which files of a table may be deleted, each with whence it comes.
 
     The owner of a table chooses its location, at any time, and may choose a folder in which other tables lie. So only
@@ -199,17 +202,32 @@ def own_folders(location: str, also_under: Collection[str], namespace: str, name
 
     Args:
         location: the first location that the table was seen with.
-        also_under: folders that the operator allows; `{namespace}` and `{name}` stand for the table's.
-        namespace: of the table, its parts joined by slashes.
-        name: the table's, without namespace.
+        also_under: folders that the operator allows, as `named_folders` takes them.
+        levels: of the table's identifier, its own name last.
     """
-    if "/" in name:
-        # `b/c` in `a` would have the folder of `c` in `a.b`.
-        also_under = ()
     home = Own(folder(location), cluster(location))
-    named = [one.replace("{namespace}", namespace).replace("{name}", name) for one in also_under]
+    named = named_folders(also_under, levels)
     allowed = {folder(one): Own(folder(one), cluster(one)) for one in named}
     return allowed | {f"{home.of}{part}/": home for part in ("data", "metadata")}
+
+
+def named_folders(folders: Collection[str], levels: Sequence[str]) -> list[str]:
+    """Some folders, of which `{namespace}` and `{name}` stand for a table's; those that do not fit the table are left out.
+
+    Whoever may create namespaces chooses these texts. So none may lead to the folder of a table with other levels, as
+    the namespace `a/b` does to that of `a.b`, or out of the folder that the operator meant.
+
+    Args:
+        folders: what the operator has written.
+        levels: of the table's identifier, its own name last.
+    """
+    fits = len(levels) > 1 and all(level and not _DIVIDES.search(level) for level in levels)
+    values = {"{namespace}": "/".join(levels[:-1]), "{name}": levels[-1]} if fits else {}
+    return [
+        _STANDS_FOR.sub(lambda placeholder: values[placeholder[0]], one)
+        for one in folders
+        if fits or not _STANDS_FOR.search(one)
+    ]
 
 
 def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: Neighbours) -> Verdict:

@@ -20,7 +20,7 @@ from isotherm.clients import patience
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import PartitionKey, levels_of, name_from
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
@@ -76,7 +76,7 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
 
 
 def _checked(name: str) -> None:
-    if not all(parts := name.split(".")) or len(parts) == 1:
+    if not all(levels := levels_of(name)) or len(levels) == 1:
         raise TableMissing(f"table {name}: no catalog has a table of such a name")
 
 
@@ -159,7 +159,7 @@ class IcebergCatalog:
         _checked(name)
         with self._asked(), translated(f"table {name}"):
             table = self.catalog.load_table(name)
-            spelled = ".".join(table.name())
+            spelled = name_from(table.name())
             if spelled.casefold() == name.casefold():
                 name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
             known = self._lists.get(str(table.metadata.table_uuid))

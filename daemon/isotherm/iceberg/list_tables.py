@@ -9,6 +9,7 @@ from pyiceberg.typedef import Identifier
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.nap import sleep
 
+from isotherm.contract.identity import levels_of, name_from
 from isotherm.iceberg.errors import says_nothing_of_it, translated, wanted_pause_s
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import Beside, IsStopped, Threads
@@ -66,8 +67,6 @@ class Lister:
         """Namespaces that did not answer, and why: each has a growing pause of its own."""
         self._answered: Identifier | None = None
         """The namespace that answered last."""
-        self._namespaces: dict[str, Identifier] = {}
-        """By name of a table: its namespace, where that, or the table's own name, has a dot in a level."""
 
     def beside(self, names: Callable[[IsStopped], Listing], wait_s: float) -> Listing | None:
         """What `names` gives, asked for beside the loop; None where that takes longer than one waits."""
@@ -99,7 +98,7 @@ class Lister:
             if is_stopped():
                 raise Unavailable("the list of tables was given up")
             namespace = waiting.pop()
-            name = ".".join(namespace)
+            name = name_from(namespace)
             breaker, why = known.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), NOT_ASKED))
             if breaker.left_s > 0 or lost_s >= SILENCE_S:
                 unlisted[name] = why
@@ -137,7 +136,7 @@ class Lister:
             waiting.extend(_in_turn(below - late, known))
         # What is gone from the catalog is not paused for.
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
-        for name in map(".".join, self._still_named(missing)):
+        for name in map(name_from, self._still_named(missing)):
             unlisted[name] = f"the catalog lists namespace {name}, and says that it does not have it"
             silent.append(name)
         return Listing(sorted(names), unlisted, silent)
@@ -166,11 +165,8 @@ class Lister:
 
     def _shown(self, namespace: Identifier) -> list[str]:
         """The tables in one namespace. Raises TableMissing, Unavailable."""
-        with translated(f"namespace {'.'.join(namespace)}"):
-            tables = self._catalog().list_tables(namespace)
-        dotted = [table for table in tables if any("." in level for level in table)]
-        self._namespaces.update({".".join(table): namespace for table in dotted})
-        return [".".join(table) for table in tables]
+        with translated(f"namespace {name_from(namespace)}"):
+            return [name_from(table) for table in self._catalog().list_tables(namespace)]
 
     def listed_once(self) -> Callable[[str], bool]:
         """A function that says whether a table is in the list of its namespace, which it asks for once.
@@ -180,7 +176,7 @@ class Lister:
         lists: dict[Identifier, set[str] | TableMissing | Unavailable] = {}
 
         def is_listed(name: str) -> bool:
-            namespace = self._namespaces.get(name, tuple(name.split(".")[:-1]))
+            namespace = levels_of(name)[:-1]
             if namespace not in lists:
                 try:
                     lists[namespace] = set(self._shown(namespace))
@@ -205,7 +201,7 @@ class Lister:
     def _below(self, namespace: Identifier) -> list[Identifier]:
         """The namespaces right below one; none where the catalog has no such thing."""
         try:
-            with translated(f"namespace {'.'.join(namespace)}"):
+            with translated(f"namespace {name_from(namespace)}"):
                 answer = self._catalog().list_namespaces(namespace)
         except Unavailable as err:
             if isinstance(err.__cause__, BadRequestError | NotImplementedError):

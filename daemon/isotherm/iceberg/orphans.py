@@ -14,6 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
+from isotherm.contract.identity import name_from
 from isotherm.contract.paths import is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
@@ -104,7 +105,9 @@ def _against(
 ) -> Refusal | Strangers | None:
     """Why nothing in the folders of a table is looked at."""
     if str(now.metadata.table_uuid) != wanted.uuid:
-        return Refusal(Reason.GONE, f"{'.'.join(now.name())} is another table now: {now.metadata.table_uuid}")
+        return Refusal(
+            Reason.GONE, f"{name_from(now.name())} is another table now: {now.metadata.table_uuid}"
+        )
     if not is_gc_enabled(now.metadata.properties):
         return Refusal(
             Reason.GC_DISABLED, "the table says gc.enabled=false: its files may belong to another one"

@@ -224,7 +224,7 @@ class Deletions:
 
     def neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
-        return neighbours_of(self.ledger, loaded, self.also_under)
+        return neighbours_of(self.ledger, loaded, self.also_under, self.survey.names())
 
     def look_for_holders(self, uuid: str, folders: Collection[str | None]) -> None:
         """Have the tables looked for whose folders these are: they hold back files of this one, and may be gone."""
@@ -366,7 +366,7 @@ class Deletions:
         uuid, now_ms, name, marks = row.state.table.uuid, self.now_ms(), row.state.table.name, list[Mark]()
         if not causes:
             return []
-        if seen_ms is not None and self.survey.lists(name):
+        if seen_ms is not None and name in self.survey.names():
             marks = self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
         if marks and not self.survey.compare_names(name, uuid):
             marks = []

@@ -13,6 +13,7 @@ from urllib.parse import unquote_plus, urlsplit
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from pydantic_core import from_json
 
+from isotherm.contract.identity import name_from
 from isotherm.core.observations import Reported
 from isotherm.service.scan_reports import ScanReports
 
@@ -70,7 +71,7 @@ def table_of(uri: str) -> str | None:
         case [*before, "namespaces", namespace, "tables", table, "metrics"] if (
             "v1" in before and namespace and table
         ):
-            return f"{unquote_plus(namespace)}.{unquote_plus(table)}".replace("\x1f", ".")
+            return name_from((*unquote_plus(namespace).split("\x1f"), unquote_plus(table)))
         case _:
             return None
 

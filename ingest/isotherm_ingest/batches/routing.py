@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from isotherm.contract.identity import name_from
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.dead_letters import DeadLetters, Sent
@@ -140,7 +141,8 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
         "schema": schema.source_schema,
         "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
     }
-    name = PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    # A dot in one of these divides levels; what looks like one that does not is text.
+    name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
     if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
         raise SchemaError(f"{name!r} cannot be the name of a table")
     return name

@@ -48,6 +48,7 @@ from pyiceberg.types import (
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import properties_with_retries
+from isotherm.contract.identity import levels_of, name_from
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
@@ -82,7 +83,7 @@ class TableNow:
     @property
     def name(self) -> str:
         """`namespace.table`."""
-        return ".".join(self.table.name())
+        return name_from(self.table.name())
 
     @property
     def uuid(self) -> str:
@@ -255,13 +256,13 @@ class Lake:
     def names(self, namespaces: frozenset[str] | None) -> list[str]:
         """Tables in some namespaces, or in all, however deep."""
         found = set[str]()
-        waiting: list[Identifier] = [tuple(one.split(".")) for one in namespaces or ()]
+        waiting: list[Identifier] = [levels_of(one) for one in namespaces or ()]
         if namespaces is None:
             waiting = list(self.catalog.list_namespaces())
         while waiting:
             namespace = waiting.pop()
             try:
-                found.update(map(".".join, self.catalog.list_tables(namespace)))
+                found.update(map(name_from, self.catalog.list_tables(namespace)))
             except NoSuchNamespaceError:
                 continue
             if namespaces is None:
@@ -279,7 +280,7 @@ class Lake:
 
     def spark_name(self, name: str) -> str:
         """The table as Spark's SQL names it."""
-        return ".".join(quoted(part) for part in (self._name, *name.split(".")))
+        return ".".join(quoted(part) for part in (self._name, *levels_of(name)))
 
 
 def _loaded(catalog: Catalog, name: str) -> TableNow | None:
@@ -293,7 +294,7 @@ def create_statements(
     lake: Lake, name: str, columns: Mapping[str, str], spec: tuple[str, ...], properties: Mapping[str, str]
 ) -> list[str]:
     """SQL that makes a table, and its namespace."""
-    namespace = ".".join(quoted(part) for part in (lake.name, *name.split(".")[:-1]))
+    namespace = ".".join(quoted(part) for part in (lake.name, *levels_of(name)[:-1]))
     body = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
     partitioned = f" PARTITIONED BY ({', '.join(spec)})" if spec else ""
     settings = ", ".join(

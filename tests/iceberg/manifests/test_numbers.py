@@ -56,7 +56,7 @@ def one_file(lab):
 
 
 def swept(table, path, seen, taken=()):
-    own = own_folders(table.location(), (), "shop", "orders")
+    own = own_folders(table.location(), (), ("shop", "orders"))
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.EXPIRED, seen),), {"job": taken}, Neighbours(own))
     return sweep(table.refresh(), wanted, lambda: False)
 
@@ -103,7 +103,7 @@ def test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files(lab):
     restored = lab.catalog.register_table("shop.orders", earlier)
     table.catalog = FaultyCatalog(lab.catalog)
     assert restored.metadata.last_sequence_number < table.metadata.last_sequence_number
-    own = own_folders(table.location(), (), "shop", "orders")
+    own = own_folders(table.location(), (), ("shop", "orders"))
     lost = f"{table.location()}/data/a.parquet"
     wanted = Sweep(uuid_of(table), (Mark(lost, "job", Cause.EXPIRED, seen),), {"job": ()}, Neighbours(own))
 
@@ -167,7 +167,7 @@ def test_what_is_not_sure_to_be_seen_is_read(lab):
 
 
 def sweep_of(table, path, taken, seen, **more):
-    own = own_folders(table.location(), (), "shop", "orders")
+    own = own_folders(table.location(), (), ("shop", "orders"))
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.EXPIRED, seen),), {"job": taken}, Neighbours(own))
     return sweep(table, wanted, lambda: False, **more)
 

@@ -71,6 +71,13 @@ def test_each_table_of_an_sql_catalog_is_found(tmp_path):
 
     assert lake.names(None) == ["a.b.t", "a.t", "ab.t"]
 
+    lake.catalog.create_table(("a", "b.t"), Schema(NestedField(1, "id", LongType())))
+
+    assert lake.names(None) == ["a.b%2Et", "a.b.t", "a.t", "ab.t"]
+    assert lake.names(frozenset({"a"})) == ["a.b%2Et", "a.t"]
+    assert lake.load("a.b%2Et").uuid != lake.load("a.b.t").uuid
+    assert lake.spark_name("a.b%2Et") == "`lake`.`a`.`b.t`"
+
 
 @pytest.fixture
 def lake(tmp_path):

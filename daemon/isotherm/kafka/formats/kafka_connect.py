@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isotherm.contract.events import EventError, Long
 from isotherm.contract.first_fault import AtFirstFault
+from isotherm.contract.identity import name_from
 from isotherm.service.ports import Announced
 
 MAGIC = b"\xc2\x01"
@@ -76,7 +77,7 @@ def decode(value: bytes | None) -> Announced | None:
     event = _read(schema, value[end:])
     table = event.payload.table
     return Announced(
-        table=".".join((*table.namespace, table.name)),
+        table=name_from((*table.namespace, table.name)),
         uuid=None if table.uuid is None else str(UUID(bytes=table.uuid)),
         snapshot_id=event.payload.snapshot_id,
         writer=event.group_id,

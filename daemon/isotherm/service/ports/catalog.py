@@ -77,7 +77,7 @@ class Listing:
     """The tables of a catalog, as far as it shows them."""
 
     names: Sequence[str]
-    """Every table, as `namespace.table`; a namespace may have dots in it."""
+    """Every table, as `namespace.table` (`identity.name_from`); a namespace may have several levels."""
     unlisted: Mapping[str, str]
     """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
     silent: Collection[str] = ()

@@ -112,13 +112,13 @@ class Survey:
         self._unknown = UnansweredNames(self.monotonic_s, TWICE_S, silences, unsettled)
         self._missing = TableSearch(self.ledger, self.listen)
 
-    def lists(self, name: str) -> bool:
-        """Whether the catalog's list shows a table, else it is not the whole."""
-        return self._listing is not None and name in self._listing.names
+    def names(self) -> Collection[str]:
+        """The names in the catalog's list; none while there is no list."""
+        return () if self._listing is None else self._listing.names
 
     def seen_since_ms(self) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old."""
-        names = () if self._listing is None else self._listing.names
+        names = self.names()
         if not names or not self._is_whole or self.monotonic_s() > self._listed_until_s:
             return None
         if any(one not in self._looked_at for one in names):
