@@ -13,8 +13,10 @@ import structlog
 import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from typer.testing import CliRunner
 
 from isotherm.cli import app
@@ -214,6 +216,31 @@ def test_partition_values_lead_no_file_elsewhere_and_no_terminal_astray(lab, mon
         answer = asked(lab, monkeypatch, *words)
         assert answer.exit_code == 0, answer.output
         assert controls(answer.output) == set(), words
+
+
+def test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other(lab):
+    table = lab.create("shop.aaa", spec=PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "what")))
+    other = lab.create("shop.bbb")
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(other, hour)
+    with table.transaction() as changed, changed.update_snapshot().fast_append() as append:
+        append.append_data_file(
+            DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=f"{table.location()}/data/nobody opens it.parquet",
+                file_format=FileFormat.PARQUET,
+                partition=Record("x" * 1_000_000),
+                record_count=1,
+                file_size_in_bytes=1000,
+                spec_id=0,
+            )
+        )
+    service = lab.settled()
+
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    assert "partition's values have 1000011 characters" in of(lab, seen.TableFailed)[0].error
+    assert [one.table.name for one in of(lab, seen.JobEnded)] == ["shop.bbb"]
+    service.stop()
 
 
 def test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started(tmp_path, monkeypatch):

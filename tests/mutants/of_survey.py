@@ -370,6 +370,20 @@ MUTANTS = (
         "if False:",
         "iceberg/manifests/test_damaged.py::test_a_schema_that_no_table_needs_is_not_resolved",
     ),
+    Mutant(
+        "a partition value of a megabyte is kept wherever a key is",
+        "iceberg/manifests/live.py",
+        "if len(key) > MAX_KEY_CHARS:",
+        "if False:",
+        "authority/test_table_owner.py::test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other",
+    ),
+    Mutant(
+        "partition values that are packed well fill the memory",
+        "iceberg/manifests/counts.py",
+        "if self._chars > MAX_KEYS_CHARS:",
+        "if False:",
+        "iceberg/manifests/test_counts.py::test_all_partition_values_together_have_a_limit",
+    ),
     # Namespaces without an answer
     Mutant(
         "a namespace without an answer hides all others",

@@ -38,7 +38,8 @@ from pyiceberg.types import (
 
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
-from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.counts import MAX_KEYS_CHARS, Question, census
+from isotherm.iceberg.manifests.live import MAX_KEY_CHARS, entry_partition_key
 from isotherm.iceberg.manifests.reading import Manifest
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly
 
@@ -264,3 +265,34 @@ def test_many_manifests_are_read_at_once_and_an_error_ends_it(tmp_path):
     written[3].path.write_bytes(b"nothing")
     with pytest.raises(UnreadableError, match="a manifest"):
         census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
+
+
+ONE_TEXT = [(StringType(), IdentityTransform())]
+AROUND = len('{"1000":""}')
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_a_partition_value_is_as_long_as_anybody_needs_and_no_longer(tmp_path, large_bytes):
+    longest = "x" * (MAX_KEY_CHARS - AROUND)
+    written = Written(tmp_path, ONE_TEXT)
+    census = written.counted(written.write(entry(longest), entry("a")), large_bytes=large_bytes)
+
+    assert {len(key) for key in census.partitions} == {MAX_KEY_CHARS, AROUND + 1}
+    written = Written(tmp_path, ONE_TEXT)
+    with pytest.raises(UnreadableError, match="a partition's values have 16385 characters, more than 16384"):
+        written.counted(written.write(entry(longest + "x"), entry("a")), large_bytes=large_bytes)
+    with pytest.raises(UnreadableError, match="16385 characters"):
+        entry_partition_key(written.metadata, 0, entry(longest + "x"))
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_all_partition_values_together_have_a_limit(tmp_path, large_bytes):
+    """They are packed well: some hundred kilobytes would fill the memory and the disk."""
+    long = "\U0001f600" * ((MAX_KEY_CHARS - 100) // 12)
+    written = Written(tmp_path, ONE_TEXT, in_block=1000)
+    manifest = written.write(
+        *(entry(f"{place}{long}") for place in range(MAX_KEYS_CHARS // MAX_KEY_CHARS + 100))
+    )
+
+    with pytest.raises(UnreadableError, match="have more than 134217728 characters together"):
+        written.counted(manifest, large_bytes=large_bytes)

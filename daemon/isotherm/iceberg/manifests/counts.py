@@ -22,7 +22,7 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
-from isotherm.contract.identity import PartitionKey, partition_key, scalar
+from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
@@ -30,7 +30,7 @@ from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.entry_projection import Brief
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
-from isotherm.iceberg.manifests.live import file_kind
+from isotherm.iceberg.manifests.live import checked_key, file_kind
 from isotherm.iceberg.manifests.reading import Manifest
 
 LARGE_BYTES = 24 * 1024
@@ -38,6 +38,8 @@ LARGE_BYTES = 24 * 1024
 DELETED, EXISTING = ManifestEntryStatus.DELETED.value, ManifestEntryStatus.EXISTING.value
 ENTRY_BY_ENTRY = sys.maxsize
 """No manifest is large: PyIceberg reads them all."""
+MAX_KEYS_CHARS = 128 * 1024 * 1024
+"""Of all keys that are counted together: a million partitions with two values have half of it."""
 READERS = 4
 """Manifests read at the same time: two cores are busy, and requests to an object store overlap."""
 
@@ -125,7 +127,7 @@ def census(
             return
         try:
             tables = read_columns(written, manifest, column)
-            groups = [_grouped(table, question, written) for table in tables]
+            groups = _groups(tables, question, written)
         except NotReadError:
             sheet.census.read_slowly += 1
             sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
@@ -170,6 +172,8 @@ class _Sheet:
         self.census = Census()
         self._specs = metadata.specs()
         self._keys: dict[tuple[int, tuple[Any, ...]], PartitionKey] = {}
+        self._chars = 0
+        """Of all partitions' keys."""
         self._lock = threading.Lock()
 
     def take(self, manifest: ManifestFile, sums: Iterable[_Sum]) -> None:
@@ -183,6 +187,11 @@ class _Sheet:
     def _put(self, key: PartitionKey, one: _Sum) -> None:
         partition = self.census.partitions.get(key)
         if partition is None:
+            self._chars += len(key)
+            if self._chars > MAX_KEYS_CHARS:
+                raise UnreadableError(
+                    f"its partition values have more than {MAX_KEYS_CHARS} characters together"
+                )
             partition = self.census.partitions[key] = Counted()
         if one.kind is FileKind.DATA:
             sums = partition.data.setdefault(one.bucket, [0, 0, 0])
@@ -205,7 +214,7 @@ class _Sheet:
             return known
         if len(values) < len(fields):
             raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
-        key = partition_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
+        key = checked_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
         # 0.0 and -0.0 are two partitions, and one to a dictionary.
         if not any(isinstance(value, float) for value in values):
             self._keys[spec_id, values] = key
@@ -263,6 +272,20 @@ def _kind_of_deletes(entry: Brief) -> FileKind:
 
 _BUCKETS = pa.array([-(2**63), *(bucket_bounds(bucket)[0] for bucket in range(1, 126))], pa.int64())
 """Where the buckets of `size_bucket` begin."""
+
+
+def _groups(tables: Iterable[pa.Table], question: Question, written: Manifest) -> list[pa.Table]:
+    """The entries that count, summed up batch by batch: nobody knows before the last one whether they are whole."""
+    groups, key_bytes = list[pa.Table](), 0
+    for table in tables:
+        group = _grouped(table, question, written)
+        key_bytes += sum(
+            group.column(f"p{place}").nbytes for place in range(len(written.layout.partition.fields))
+        )
+        if key_bytes > MAX_KEYS_CHARS:
+            raise NotReadError("its batches have too many partition values to be in memory together")
+        groups.append(group)
+    return groups
 
 
 def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table:
