@@ -16,6 +16,8 @@ FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
 SILENCES = "service/survey/silences_kept.py"
 LAYERS = "service/test_layers.py::"
+OF_COUNTS = "iceberg/manifests/test_counts.py::"
+TOO_LONG = "test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive"
 
 MUTANTS = (
     Mutant(
@@ -382,7 +384,42 @@ MUTANTS = (
         "iceberg/manifests/counts.py",
         "if self._chars > MAX_KEYS_CHARS:",
         "if False:",
-        "iceberg/manifests/test_counts.py::test_all_partition_values_together_have_a_limit",
+        OF_COUNTS + "test_all_partition_values_together_have_a_limit",
+    ),
+    Mutant(
+        "a manifest that a list names twice counts once",
+        "iceberg/manifests/counts.py",
+        "self._put(self._key(spec_id, fields, one.values), one, times)",
+        "self._put(self._key(spec_id, fields, one.values), one, 1)",
+        OF_COUNTS + "test_a_manifest_that_is_listed_a_thousand_times_is_read_once_and_counts_each_time",
+    ),
+    Mutant(
+        "a table that takes too long to count is counted to its end",
+        "service/reading_time.py",
+        "if now_s >= until_s:",
+        "if False:",
+        "authority/test_table_owner.py::" + TOO_LONG,
+    ),
+    Mutant(
+        "a table that takes too long to count is counted again as soon as it has failed",
+        "service/reading_time.py",
+        "if now_s - began_s > CHEAP_S:",
+        "if False:",
+        "authority/test_table_owner.py::" + TOO_LONG,
+    ),
+    Mutant(
+        "commits that take long to read are read as soon as they come",
+        FOLLOW,
+        "if row.state.head != loaded.head and self._is_put_off(Work.CATCHING_UP, uuid):",
+        "if False:",
+        "authority/test_table_owner.py::test_commits_that_take_long_to_read_get_a_tenth_of_the_time_and_are_all_seen",
+    ),
+    Mutant(
+        "a loop that counts a large table is taken for a stuck one",
+        "service/reading_time.py",
+        "self.health.ticked_at_s = now_s",
+        "pass",
+        "service/test_reading_time.py::test_a_loop_that_reads_counts_as_alive_as_long_as_it_gets_on",
     ),
     # Namespaces without an answer
     Mutant(

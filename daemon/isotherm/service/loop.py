@@ -37,6 +37,7 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
 from isotherm.service.pruning import Pruning
+from isotherm.service.reading_time import ReadingTime
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.round_pace import RoundPace
 from isotherm.service.rounds import Rounds
@@ -166,6 +167,7 @@ class Service:
             self.policies.epochs_of,
             self.events.owns,
             self.holds.halt,
+            ReadingTime(self.health, self.monotonic_s),
         )
         self.intake = Intake(
             self.fold,

@@ -31,6 +31,7 @@ from isotherm.iceberg.manifests.avro import (
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.reading import (
     KEPT_CHARS,
+    MAX_LISTED,
     MAX_SCHEMA_CHARS,
     Manifest,
     manifests_listed,
@@ -275,3 +276,12 @@ def test_the_header_of_a_table_of_ten_thousand_columns_is_read(whole: Whole) -> 
     block = number(whole.count) + number(len(whole.block)) + whole.block + sync
 
     assert sum(1 for _ in Manifest("a manifest", buffer.getvalue() + block)) == 150
+
+
+def test_a_list_names_so_many_manifests_at_most(table: Any, tmp_path: Path) -> None:
+    """Packed, a million of them take a megabyte, and in memory a thousand."""
+    whole = Whole(table.current_snapshot().manifest_list)
+    assert read(whole.with_block(whole.block * 20, 20), "list", tmp_path) == 20
+
+    with pytest.raises(UnreadableError, match="names 1000001 manifests, more than 1000000"):
+        read(whole.with_block(whole.block, MAX_LISTED + 1), "list", tmp_path)

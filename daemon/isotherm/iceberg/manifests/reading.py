@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 READ_VERSION: Final = 3
 MAX_SCHEMA_CHARS = 256 * 1024
 """Of the schema of entries, which takes 4,000 and some hundred for each partition field: resolving more takes seconds."""
+MAX_LISTED = 1_000_000
+"""Manifests of a list, of a kilobyte each in memory: two years with a commit a minute of which none is merged."""
 LAYOUTS_KEPT = 256
 """Resolved schemas, some hundred kilobytes at most: a table has one for each spec and writer."""
 KEPT_CHARS = 16 * 1024
@@ -187,6 +189,8 @@ def manifests_listed(files: FileIO, location: str) -> Iterator[ManifestFile]:
         UnreadableError: the file is damaged, or ends too early.
     """
     avro = AvroData(location, content(files, location, max_bytes=MAX_LIST_BYTES))
+    if (count := avro.count()) > MAX_LISTED:
+        raise UnreadableError(f"{location} names {count} manifests, more than {MAX_LISTED}")
     yield from avro.decoded(_understood(_list_reader, avro).read)
 
 
