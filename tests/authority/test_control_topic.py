@@ -79,9 +79,9 @@ def test_whatever_forces_a_table_to_be_scanned_gets_a_tenth_of_the_time(lab):
     table, service = with_debt(lab)
     uuid, real = uuid_of(table), service.catalog.scan
 
-    def slow(loaded):
+    def slow(loaded, go_on):
         lab.ahead_ms += 60_000
-        return real(loaded)
+        return real(loaded, go_on)
 
     service.catalog.scan = slow
     lab.seen.clear()

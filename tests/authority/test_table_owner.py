@@ -13,8 +13,10 @@ import structlog
 import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from typer.testing import CliRunner
 
 from isotherm.cli import app
@@ -222,6 +224,101 @@ def test_partition_values_lead_no_file_elsewhere_and_no_terminal_astray(lab, mon
         answer = asked(lab, monkeypatch, *words)
         assert answer.exit_code == 0, answer.output
         assert controls(answer.output) == set(), words
+
+
+def taking_long(lab, catalog, began):
+    """Each step of counting shop.aaa takes minutes. How often that begins is noted."""
+    real = catalog.scan
+
+    def scan(loaded, go_on):
+        if loaded.table.name != "shop.aaa":
+            return real(loaded, go_on)
+        began.append(lab.ahead_ms)
+
+        def later():
+            lab.ahead_ms += 200_000
+            go_on()
+
+        return real(loaded, later)
+
+    catalog.scan = scan
+
+
+def test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive(lab):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    lab.append(tables[0], 1)
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(tables[1], hour)
+    service, began, alive = lab.service(), list[int](), list[bool]()
+    taking_long(lab, service.catalog, began)
+    service.start()
+    for _ in range(240):
+        service.step(0)
+        alive.append(service.health.is_alive(lab.monotonic_s()))
+        lab.ahead_ms += 30_000
+
+    failed = [one for one in of(lab, seen.TableFailed) if one.name == "shop.aaa"]
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    assert "hold so much that they were not counted within 300 s" in failed[0].error
+    assert "it is read again in" in failed[1].error
+    assert [one.table.name for one in of(lab, seen.JobEnded)] == ["shop.bbb"]
+    assert all(alive)
+    # Two hours, of which each count takes five minutes.
+    assert 2 <= len(began) <= 3
+    service.stop()
+
+
+def test_commits_that_take_long_to_read_get_a_tenth_of_the_time_and_are_all_seen(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    real, began = service.catalog.changes, []
+
+    def changes(loaded, missing, go_on):
+        lab.ahead_ms += 100_000 if missing else 0
+        began.extend([1] if missing else [])
+        return real(loaded, missing, go_on)
+
+    service.catalog.changes = changes
+    began_ms = lab.ahead_ms
+    while lab.ahead_ms - began_ms < 4_000_000:
+        lab.append(table, 1, announce=False)
+        service.follower.suspects.add("shop.orders")
+        service.round()
+        lab.ahead_ms += 30_000
+
+    assert 3 <= len(began) <= 5
+    lab.ahead_ms += 2_000_000
+    service.round()
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    assert service.fold.table(uuid_of(table)).is_trusted
+    assert of(lab, seen.TableFailed) == []
+    service.stop()
+
+
+def test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other(lab):
+    table = lab.create("shop.aaa", spec=PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "what")))
+    other = lab.create("shop.bbb")
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(other, hour)
+    with table.transaction() as changed, changed.update_snapshot().fast_append() as append:
+        append.append_data_file(
+            DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=f"{table.location()}/data/nobody opens it.parquet",
+                file_format=FileFormat.PARQUET,
+                partition=Record("x" * 1_000_000),
+                record_count=1,
+                file_size_in_bytes=1000,
+                spec_id=0,
+            )
+        )
+    service = lab.settled()
+
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    assert "partition's values have 1000011 characters" in of(lab, seen.TableFailed)[0].error
+    assert [one.table.name for one in of(lab, seen.JobEnded)] == ["shop.bbb"]
+    service.stop()
 
 
 def test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from isotherm.contract.identity import partition_key
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.partitions import label, time_span
+from isotherm.core.partitions import REMEMBERED_CHARS, label, time_span
 from isotherm.core.units import DAY_MS, span_text
 from support.builders import HOUR, HOURLY
 
@@ -79,3 +79,14 @@ def test_any_number_has_a_label(value):
 )
 def test_spans_read_well(ms, text):
     assert text == span_text(ms)
+
+
+def test_of_long_keys_no_label_is_kept():
+    """Twenty thousand are kept, of partitions whose names somebody chose."""
+    short, long = ("x" * size for size in (REMEMBERED_CHARS // 2, REMEMBERED_CHARS))
+    of_short, of_long = (partition_key({1000: text}) for text in (short, long))
+    fields = [field("identity", "string")]
+
+    assert label(of_long, fields) == f"ts_identity={long}"
+    assert label(of_short, fields) is label(of_short, fields)
+    assert label(of_long, fields) is not label(of_long, fields)

@@ -5,6 +5,7 @@ from itertools import chain
 from mutants import (
     of_commits,
     of_compactions,
+    of_counts,
     of_deletion,
     of_edges,
     of_events,
@@ -36,6 +37,7 @@ MUTANTS = tuple(
             of_compactions,
             of_survey,
             of_events,
+            of_counts,
             of_edges,
             of_rewrites,
             of_minor,

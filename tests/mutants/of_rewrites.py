@@ -202,8 +202,8 @@ MUTANTS = (
     Mutant(
         "events that name large manifests are read together",
         "iceberg/announced_changes.py",
-        "threads.each(lambda place: _read(*asked[place]), places, at_once)",
-        "threads.each(lambda place: _read(*asked[place]), places, 48)",
+        "threads.each(lambda place: _read(*asked[place], go_on), places, at_once)",
+        "threads.each(lambda place: _read(*asked[place], go_on), places, 48)",
         "iceberg/manifests/test_large.py::test_events_that_name_large_manifests_are_read_few_together",
     ),
     Mutant(

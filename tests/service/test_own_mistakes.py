@@ -114,10 +114,10 @@ def test_a_message_at_which_we_fail_is_set_aside_and_the_others_are_taken(lab):
     settle(service)
     real = service.catalog.changes_of
 
-    def changes_of(asked):
+    def changes_of(asked, go_on):
         if any(event.table_uuid == uuid_of(tables[1]) for _, event in asked):
             raise RuntimeError("a mistake of ours")
-        return real(asked)
+        return real(asked, go_on)
 
     service.catalog.changes_of = changes_of
     for table in tables:

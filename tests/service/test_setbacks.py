@@ -243,7 +243,7 @@ def test_a_partition_is_decided_again_when_the_stream_says_for_the_first_time_ho
     service = started(lab)
     scan = service.catalog.scan
     # As where no write is left in the history.
-    service.catalog.scan = lambda loaded: replace(scan(loaded), boundary_ms=None)
+    service.catalog.scan = lambda *asked: replace(scan(*asked), boundary_ms=None)
     turn(service)
     assert {one.verdict for one in service.fold.partitions(uuid_of(table))} == {Verdict.HOT}
 

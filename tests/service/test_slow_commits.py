@@ -256,9 +256,9 @@ def with_an_expiry(lab, hook, scan_s=0):
     service = lab.service()
     scan = service.catalog.scan
 
-    def scanned(loaded):
+    def scanned(loaded, go_on):
         lab.ahead_ms += scan_s * 1000
-        return scan(loaded)
+        return scan(loaded, go_on)
 
     service.catalog.scan = scanned
     service.start()

@@ -18,6 +18,8 @@ FARTHEST_MS = 10**15
 
 REMEMBERED = 20_000
 """Labels and spans of so many partitions are kept: each round asks for those of the same ones."""
+REMEMBERED_CHARS = 500
+"""Of the keys of those: a longer one, as of a text that is its own partition, is taken apart each time."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,7 +43,8 @@ def label(key: PartitionKey, fields: Iterable[PartitionField]) -> str:
     Fields that are null, or absent from the file's spec, are left out; the whole of an unpartitioned table is
     called `(all)`.
     """
-    return _label(key, tuple(fields))
+    make = _label if len(key) <= REMEMBERED_CHARS else _label.__wrapped__
+    return make(key, tuple(fields))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -83,7 +86,8 @@ def time_span(key: PartitionKey, fields: Iterable[PartitionField]) -> TimeSpan |
 
     Of several time fields the narrowest counts: it says most.
     """
-    return _time_span(key, tuple(fields))
+    make = _time_span if len(key) <= REMEMBERED_CHARS else _time_span.__wrapped__
+    return make(key, tuple(fields))
 
 
 @lru_cache(maxsize=REMEMBERED)

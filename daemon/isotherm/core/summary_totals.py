@@ -50,3 +50,8 @@ def moved_counters(before: Mapping[str, int], gap: Mapping[str, int], duplicates
     if duplicates and files == duplicates and min(moves.values()) > 0:
         return frozenset()
     return frozenset(moves)
+
+
+def gap_text(gap: Mapping[str, int]) -> str:
+    """The same in words."""
+    return ", ".join(f"{name} {value:+d}" for name, value in sorted(gap.items()) if value)

@@ -17,7 +17,7 @@ from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.reachability import SIZES
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import deltas_of, names_of, totals_of
-from isotherm.service.ports import LoadedTable
+from isotherm.service.ports import GoOn, LoadedTable
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names, because those of many events are in memory together."""
@@ -27,14 +27,14 @@ Fetched = tuple[Sequence[ManifestFile], Mapping[str, bytes]]
 """Manifests, and the bytes of those that were read already, by path."""
 
 
-def changes_announced(asked: Sequence[Asked], threads: Threads) -> Sequence[Change | None]:
+def changes_announced(asked: Sequence[Asked], threads: Threads, go_on: GoOn) -> Sequence[Change | None]:
     """What the manifests of each say; None where it does not name them all, or names files of others.
 
     A store that answers each read after 30 ms answers many at once. Those that name large manifests are read fewer
     together. Threads that all decode only wait for one another: of small manifests they fetch no more than the bytes.
     """
     if len(asked) < 2:
-        return [_read(*one) for one in asked]
+        return [_read(*one, go_on) for one in asked]
     changes: dict[int, Change | None] = {}
     sizes = [sum(one.length for one in event.added_manifests) for _, event in asked]
     floor_bytes = -1
@@ -43,9 +43,9 @@ def changes_announced(asked: Sequence[Asked], threads: Threads) -> Sequence[Chan
         places = [place for place, size in enumerate(sizes) if floor_bytes < size <= limit_bytes]
         if limit_bytes == LARGE_BYTES:
             fetched = threads.each(lambda place: _fetched(*asked[place]), places, at_once)
-            read = (_counted(*asked[place], got) for place, got in zip(places, fetched, strict=True))
+            read = (_counted(*asked[place], got, go_on) for place, got in zip(places, fetched, strict=True))
         else:
-            read = threads.each(lambda place: _read(*asked[place]), places, at_once)
+            read = threads.each(lambda place: _read(*asked[place], go_on), places, at_once)
         changes |= zip(places, read, strict=True)
         floor_bytes = limit_bytes
     return [changes.get(place) for place in range(len(asked))]
@@ -97,19 +97,21 @@ def _fetched(loaded: LoadedTable, event: CommitEvent) -> Fetched | None:
         return None
 
 
-def _read(loaded: LoadedTable, event: CommitEvent) -> Change | None:
+def _read(loaded: LoadedTable, event: CommitEvent, go_on: GoOn) -> Change | None:
     """The change of which an event speaks, its manifests read one after another."""
     manifests = _named_by(loaded, event)
-    return _counted(loaded, event, None if manifests is None else (manifests, {}))
+    return _counted(loaded, event, None if manifests is None else (manifests, {}), go_on)
 
 
-def _counted(loaded: LoadedTable, event: CommitEvent, manifests: Fetched | None) -> Change | None:
+def _counted(
+    loaded: LoadedTable, event: CommitEvent, manifests: Fetched | None, go_on: GoOn
+) -> Change | None:
     """The change of which an event speaks; None where its manifests cannot be read."""
     if manifests is None:
         return None
     named, fetched = manifests
     try:
-        partitions = deltas_of(loaded.handle, named, event.snapshot_id, fetched)
+        partitions = deltas_of(loaded.handle, named, event.snapshot_id, fetched, go_on)
     except Exception:  # noqa: BLE001 (as above)
         return None
     return Change(

@@ -45,6 +45,7 @@ from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import (
     Count,
+    GoOn,
     Lies,
     Listing,
     LoadedTable,
@@ -53,6 +54,7 @@ from isotherm.service.ports import (
     Scan,
     TableMissing,
     Unavailable,
+    without_end,
 )
 
 LOOK_LIMIT_S = 600.0
@@ -227,9 +229,11 @@ class IcebergCatalog:
             raise TableMissing(f"snapshot {snapshot_id} of {loaded.table} is not in the metadata (any more)")
         return replace(loaded, head=snapshot_id)
 
-    def changes(self, loaded: LoadedTable, snapshot_ids: Sequence[int]) -> Iterator[Change]:
+    def changes(
+        self, loaded: LoadedTable, snapshot_ids: Sequence[int], go_on: GoOn = without_end
+    ) -> Iterator[Change]:
         """What some snapshots did, from the manifests that their manifest lists say they added."""
-        return changes_confirmed(loaded, snapshot_ids, self._threads)
+        return changes_confirmed(loaded, snapshot_ids, self._threads, go_on)
 
     def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
         """The announcement of one snapshot, as its metadata and its manifest list have it."""
@@ -238,21 +242,23 @@ class IcebergCatalog:
             snapshot = snapshot_of(table, snapshot_id)
             return event_of(loaded.table, snapshot, added_manifests(table.io, snapshot))
 
-    def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
+    def changes_of(
+        self, asked: Sequence[tuple[LoadedTable, CommitEvent]], go_on: GoOn = without_end
+    ) -> Sequence[Change | None]:
         """What the manifests of events say, in their order; None for one that says nothing that can be believed."""
-        return changes_announced(asked, self._threads)
+        return changes_announced(asked, self._threads, go_on)
 
     def are_true(self, loaded: LoadedTable, changes: Sequence[Change]) -> Sequence[bool]:
         """Of each change that an event brought, whether its snapshot's metadata and manifest list say the same."""
         return are_true(loaded, changes, self._threads)
 
-    def scan(self, loaded: LoadedTable) -> Scan:
+    def scan(self, loaded: LoadedTable, go_on: GoOn = without_end) -> Scan:
         """Everything, from all manifests of the head."""
         table: Table = loaded.handle
         if loaded.head is None:
             return Scan({}, None, None, 0, 0)
         with translated(f"the manifests of {loaded.table}"):
-            return scanned(table, loaded)
+            return scanned(table, loaded, go_on)
 
     @staticmethod
     def light(loaded: LoadedTable) -> LoadedTable:
@@ -266,7 +272,7 @@ class IcebergCatalog:
         return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept), astray=())
 
     def recount(
-        self, loaded: LoadedTable, keys: Collection[PartitionKey]
+        self, loaded: LoadedTable, keys: Collection[PartitionKey], go_on: GoOn = without_end
     ) -> Mapping[PartitionKey, Count] | None:
         """The live files of some partitions at the head, counted again; None where too many manifests may hold them."""
         table: Table = loaded.handle
@@ -281,6 +287,6 @@ class IcebergCatalog:
             if len(manifests) > RECOUNT_MANIFESTS:
                 return None
             # A second opinion: not by the reader that large manifests were first counted with.
-            counted = census(table.metadata, table.io, manifests, Question(), ENTRY_BY_ENTRY)
+            counted = census(table.metadata, table.io, manifests, Question(), ENTRY_BY_ENTRY, go_on=go_on)
             counts = {key: counted.partitions.get(key, Counted()).delta() for key in keys}
             return {key: (count.data, count.deletes) for key, count in counts.items()}

@@ -20,7 +20,7 @@ from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.reachability import LARGE_AT_ONCE
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import added_manifests, change_of, names_of, snapshot_of
-from isotherm.service.ports import LoadedTable
+from isotherm.service.ports import GoOn, LoadedTable
 
 Added = tuple[Snapshot, Sequence[ManifestFile]]
 """A snapshot, and the manifests that its list says it added."""
@@ -30,7 +30,9 @@ Item = TypeVar("Item")
 Read = TypeVar("Read")
 
 
-def changes_confirmed(loaded: LoadedTable, snapshot_ids: Sequence[int], threads: Threads) -> Iterator[Change]:
+def changes_confirmed(
+    loaded: LoadedTable, snapshot_ids: Sequence[int], threads: Threads, go_on: GoOn
+) -> Iterator[Change]:
     """What some snapshots of a table did, in their order."""
     for start in range(0, len(snapshot_ids), READ_AT_ONCE):
         some = snapshot_ids[start : start + READ_AT_ONCE]
@@ -38,7 +40,7 @@ def changes_confirmed(loaded: LoadedTable, snapshot_ids: Sequence[int], threads:
         fetched = _together(partial(_fetched, loaded), added, threads, LARGE_AT_ONCE)
         for (snapshot, manifests), data in zip(added, fetched, strict=True):
             with _of(loaded, snapshot.snapshot_id):
-                change = change_of(loaded.handle, snapshot, manifests, data)
+                change = change_of(loaded.handle, snapshot, manifests, data, go_on)
             yield change
 
 

@@ -19,7 +19,7 @@ from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
-from isotherm.service.ports import LoadedTable, Scan
+from isotherm.service.ports import GoOn, LoadedTable, Scan
 
 _NO_APPEND = ("deleted-data-files", "added-delete-files", "removed-delete-files")
 """Counters of a summary that an append leaves out, or at zero."""
@@ -28,7 +28,7 @@ RECENT = 20
 """Snapshots behind the head whose changes a full scan reads too: who wrote where lately, also by removing files."""
 
 
-def scanned(table: Table, loaded: LoadedTable) -> Scan:
+def scanned(table: Table, loaded: LoadedTable, go_on: GoOn) -> Scan:
     """Everything about a table, from all manifests of its head."""
     # By hand: PyIceberg looks for a snapshot from the first one on, and logs are long.
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
@@ -48,9 +48,10 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
         table.io,
         read_manifest_list(table.io, head.manifest_list),
         Question(numbers=numbers, ours=ours, conversions=conversions),
+        go_on=go_on,
     )
     last = {key: partition.number for key, partition in live.partitions.items()}
-    recent = [change_of(table, s, added_manifests(table.io, s)) for s in writes[-RECENT:]]
+    recent = [change_of(table, s, added_manifests(table.io, s), go_on=go_on) for s in writes[-RECENT:]]
     for change in recent:
         for key in change.partitions:
             last[key] = max(last.get(key, 0), numbers[change.snapshot_id])

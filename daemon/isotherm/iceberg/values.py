@@ -35,7 +35,7 @@ from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFa
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
-from isotherm.service.ports import LoadedTable, TableMissing
+from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +280,9 @@ def change_of(
     snapshot: PyIcebergSnapshot,
     manifests: Iterable[ManifestFile],
     fetched: Mapping[str, bytes] = MappingProxyType({}),
+    go_on: GoOn = without_end,
 ) -> Change:
-    """What a snapshot did to each partition, from the manifests that it added; `fetched` as of `census`."""
+    """What a snapshot did to each partition, from the manifests that it added; the others as of `census`."""
     summary = summary_of(snapshot)
     manifests = list(manifests)
     return Change(
@@ -291,7 +292,7 @@ def change_of(
         committed_at_ms=committed_at_of(summary, snapshot.timestamp_ms),
         operation=operation_of(snapshot),
         origin=origin_of(summary),
-        partitions=deltas_of(table, manifests, snapshot.snapshot_id, fetched),
+        partitions=deltas_of(table, manifests, snapshot.snapshot_id, fetched, go_on),
         manifests=names_of(manifests),
         valid_through_ms=valid_through_of(summary),
         totals=totals_of(summary),
@@ -332,7 +333,8 @@ def deltas_of(
     manifests: Iterable[ManifestFile],
     snapshot_id: int,
     fetched: Mapping[str, bytes] = MappingProxyType({}),
+    go_on: GoOn = without_end,
 ) -> dict[PartitionKey, PartitionDelta]:
-    """What one snapshot added to and removed from each partition, by these manifests; `fetched` as of `census`."""
-    counted = census(table.metadata, table.io, manifests, Question(snapshot_id), fetched=fetched)
+    """What one snapshot added to and removed from each partition, by these manifests; the others as of `census`."""
+    counted = census(table.metadata, table.io, manifests, Question(snapshot_id), fetched=fetched, go_on=go_on)
     return {key: partition.delta() for key, partition in counted.partitions.items()}

@@ -18,11 +18,13 @@ from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
-from isotherm.core.state import StateError, TableState, built, with_pauses
+from isotherm.core.state import StateError, built, with_pauses
+from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import (
     Catalog,
+    GoOn,
     Listener,
     LoadedTable,
     NotYetKnown,
@@ -30,15 +32,12 @@ from isotherm.service.ports import (
     TableMissing,
     Unreadable,
 )
+from isotherm.service.reading_time import ReadingTime, Work
 from isotherm.service.survey import place
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Account, Ledger
 
-SCAN_SHARE = 0.1
-"""What forces one table to be scanned again and again gets so much of the time at most."""
-CHEAP_SCAN_S = 1.0
-"""A scan that takes less is never put off."""
 RECALLED = 1000
 """Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
 GONE_AFTER_S = 300.0
@@ -69,6 +68,7 @@ class Follower:
         epochs_of: Epochs,
         owns: Callable[[str], bool],
         halt: Halt,
+        reading_time: ReadingTime,
     ) -> None:
         self._owns = owns
         self._halt = halt
@@ -85,7 +85,7 @@ class Follower:
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
         self._loaded: dict[str, LoadedTable] = {}
-        self._scan_not_before_s: dict[str, float] = {}
+        self.reading_time = reading_time
         self._made_again: set[str] = set()
         """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
         self.suspects: set[str] = set()
@@ -233,13 +233,17 @@ class Follower:
             self._scan(loaded, None, "first seen")
             self._fold.met(uuid, loaded.table.name, self._now_ms())
             return
-        known = _verdicts_rest_on(row.facts)
+        if row.state.head != loaded.head and self._is_put_off(Work.CATCHING_UP, uuid):
+            return
+        began_s, known = self._monotonic_s(), _verdicts_rest_on(row.facts)
         with self._fold.transaction():
             try:
-                row = self._travel(replace(row, facts=facts), loaded)
+                with self.reading_time.of(loaded.table) as go_on:
+                    row = self._travel(replace(row, facts=facts), loaded, go_on)
             except (StateError, _NoPathError) as err:
                 self._scan(loaded, row, str(err))
                 return
+            self.reading_time.done(Work.CATCHING_UP, uuid, began_s)
             if not row.is_trusted:
                 self._scan(loaded, row, "its totals did not add up")
                 return
@@ -251,7 +255,7 @@ class Follower:
                 self._ledger.learn(uuid, row.state.lateness, self._now_ms())
                 self._ledger.see(uuid, loaded.seen_through, self._now_ms())
 
-    def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
+    def _travel(self, row: TableRow, loaded: LoadedTable, go_on: GoOn) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
         ancestors = loaded.ancestors()
         places = {snapshot_id: place for place, snapshot_id in enumerate(ancestors)}
@@ -266,9 +270,9 @@ class Follower:
             raise _NoPathError(f"snapshot {head} has expired")
         if head is None and missing and loaded.parents[missing[-1]] is not None:
             raise _NoPathError("the beginning of the table's history has expired")
-        return self._catch_up(row, loaded, missing)
+        return self._catch_up(row, loaded, missing, go_on)
 
-    def _catch_up(self, row: TableRow, loaded: LoadedTable, missing: Sequence[int]) -> TableRow:
+    def _catch_up(self, row: TableRow, loaded: LoadedTable, missing: Sequence[int], go_on: GoOn) -> TableRow:
         """Apply what nobody announced, newest first as it is given, from the manifests of each snapshot."""
         uuid = loaded.table.uuid
         batch = Batch(self._fold, self._ledger)
@@ -276,11 +280,13 @@ class Follower:
         if len(missing) > JOURNAL_LENGTH:
             # Each costs two reads or more, in one go, and could not be undone; a scan reads the head alone.
             raise _NoPathError(f"it is {len(missing)} snapshots behind the catalog")
-        for change in self._catalog.changes(loaded, missing[::-1]):
+        for change in self._catalog.changes(loaded, missing[::-1], go_on):
             applied = batch.apply(row, change, self._now_ms(), announced=False)
             row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
             if applied.drifted:
-                self._listen(StateDrifted(row.state.table, change.snapshot_id, gap_text(applied.state)))
+                self._listen(
+                    StateDrifted(row.state.table, change.snapshot_id, gap_text(applied.state.summary_gap))
+                )
                 self.rebuild_later(row.state.table)
             if change.is_foreign_write:
                 self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
@@ -328,12 +334,11 @@ class Follower:
             self.suspects.add(table.name)
 
     def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
-        started_s = self._monotonic_s()
-        uuid, now_ms = loaded.table.uuid, self._now_ms()
-        if before is not None and started_s < self._scan_not_before_s.get(uuid, started_s):
-            self._fold.distrust(uuid)  # it waits, and nothing is done to it until then
+        uuid, now_ms, started_s = loaded.table.uuid, self._now_ms(), self._monotonic_s()
+        if before is not None and self._is_put_off(Work.SCAN, uuid):
             return
-        scan = self._catalog.scan(loaded)
+        with self.reading_time.of(loaded.table) as go_on:
+            scan = self._catalog.scan(loaded, go_on)
         partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED))
         state = built(
             loaded.table,
@@ -349,11 +354,15 @@ class Follower:
         with self._ledger.transaction():
             self._account_all(uuid, loaded.log(), now_ms)
             self._ledger.see(uuid, loaded.seen_through, now_ms)
-        ended_s = self._monotonic_s()
-        seconds = ended_s - started_s
-        if seconds > CHEAP_SCAN_S:
-            self._scan_not_before_s[uuid] = ended_s + seconds * (1 / SCAN_SHARE - 1)
+        seconds = self.reading_time.done(Work.SCAN, uuid, started_s)
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
+
+    def _is_put_off(self, work: Work, uuid: str) -> bool:
+        """Whether a table that took long waits. Nothing is done to it until then."""
+        if self.reading_time.may_begin(work, uuid):
+            return False
+        self._fold.distrust(uuid)
+        return True
 
     def _account_all(self, uuid: str, log: Sequence[Snapshot], now_ms: int) -> None:
         """Account for the snapshots that a scan came upon, oldest first.
@@ -378,12 +387,7 @@ class Follower:
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
             self._loaded.pop(uuid, None)
-            self._scan_not_before_s.pop(uuid, None)
-
-
-def gap_text(state: TableState) -> str:
-    """How far the summary's counters are from ours, in words."""
-    return ", ".join(f"{name} {value:+d}" for name, value in sorted(state.summary_gap.items()) if value)
+            self.reading_time.forget(uuid)
 
 
 class _NoPathError(Exception):

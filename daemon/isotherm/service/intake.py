@@ -24,6 +24,7 @@ from isotherm.service.dead_letters import SetAside
 from isotherm.service.follow import Follower
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
+from isotherm.service.reading_time import EVENTS_FOR_S
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -142,7 +143,8 @@ class Intake:
             if row is not None and loaded is not None and event.parent_id == heads.get(uuid, row.state.head):
                 heads[uuid] = event.snapshot_id
                 asked.append((loaded, event))
-        changes = self.catalog.changes_of(asked)
+        go_on = self.follower.reading_time.limited(EVENTS_FOR_S, "the manifests of some events")
+        changes = self.catalog.changes_of(asked, go_on)
         for (_, event), change in zip(asked, changes, strict=True):
             batch.read[id(event)] = change
 

@@ -38,6 +38,7 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
 from isotherm.service.pruning import Pruning
+from isotherm.service.reading_time import ReadingTime
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.round_pace import RoundPace
 from isotherm.service.rounds import Rounds
@@ -100,11 +101,11 @@ class Service:
     pace: RoundPace = field(init=False)
 
     def __post_init__(self) -> None:
+        clocks = (self.now_ms, self.monotonic_s)
         self.barrier = Barrier(self.listen, self.monotonic_s)
         self.set_aside = SetAside(self.listen, self.letters)
-        self.holds = Holds(
-            self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s
-        )
+        holding = (self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s)
+        self.holds = Holds(*holding)
         self.consent = Consent(self.events, self.holds, self.listen)
         self._build_what_hears()
         self.verdicts = Verdicts(
@@ -131,14 +132,12 @@ class Service:
             self.barrier,
             self.survey,
             self.listen,
-            self.now_ms,
-            self.monotonic_s,
+            *clocks,
             self.config.deletions.also_under,
         )
         operations = Operations(self.ledger, self.listen, self.now_ms, self.monotonic_s)
         self._build_what_works(operations)
         self._build_rounds(operations)
-        clocks = (self.now_ms, self.monotonic_s)
         self.pruning = Pruning(self.fold, self.ledger, self.deletions, self.rounds, self.health, *clocks)
         self.scans = ScanCounter(self.scan_reports, self.fold, self.ledger, self.listen, *clocks)
 
@@ -170,6 +169,7 @@ class Service:
             self.policies.epochs_of,
             self.events.owns,
             self.holds.halt,
+            ReadingTime(self.health, self.monotonic_s),
         )
         self.intake = Intake(
             self.fold,

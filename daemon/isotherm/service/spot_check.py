@@ -13,7 +13,8 @@ from isotherm.core.observations import PartitionsRecounted, StateDrifted
 from isotherm.core.partitions import label
 from isotherm.service.barrier import Barrier
 from isotherm.service.follow import Follower
-from isotherm.service.ports import Catalog, Listener
+from isotherm.service.ports import Catalog, Listener, TooLong
+from isotherm.service.reading_time import A_SAMPLE_FOR_S
 from isotherm.store.fold import Fold, TableRow
 
 SAMPLE = 5
@@ -64,7 +65,11 @@ class Recount:
         believed = self.fold.sample(uuid, self._after_partition.get(uuid), SAMPLE)
         # After the end of the table comes its beginning.
         self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
-        counted = self.catalog.recount(loaded, believed.keys())
+        go_on = self.follower.reading_time.limited(A_SAMPLE_FOR_S, f"the manifests of {table}")
+        try:
+            counted = self.catalog.recount(loaded, believed.keys(), go_on)
+        except TooLong:
+            return
         if counted is None:
             return
         wrong = [key for key, state in believed.items() if (state.data, state.deletes) != counted[key]]

@@ -38,8 +38,10 @@ from pyiceberg.types import (
 
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
-from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.counts import MAX_KEYS_CHARS, Question, census
+from isotherm.iceberg.manifests.live import MAX_KEY_CHARS, entry_partition_key
 from isotherm.iceberg.manifests.reading import Manifest
+from isotherm.service.ports import TooLong
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly
 
 KINDS = {
@@ -264,3 +266,86 @@ def test_many_manifests_are_read_at_once_and_an_error_ends_it(tmp_path):
     written[3].path.write_bytes(b"nothing")
     with pytest.raises(UnreadableError, match="a manifest"):
         census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
+
+
+ONE_TEXT = [(StringType(), IdentityTransform())]
+AROUND = len('{"1000":""}')
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_a_partition_value_is_as_long_as_anybody_needs_and_no_longer(tmp_path, large_bytes):
+    longest = "x" * (MAX_KEY_CHARS - AROUND)
+    written = Written(tmp_path, ONE_TEXT)
+    census = written.counted(written.write(entry(longest), entry("a")), large_bytes=large_bytes)
+
+    assert {len(key) for key in census.partitions} == {MAX_KEY_CHARS, AROUND + 1}
+    written = Written(tmp_path, ONE_TEXT)
+    with pytest.raises(UnreadableError, match="a partition's values have 16385 characters, more than 16384"):
+        written.counted(written.write(entry(longest + "x"), entry("a")), large_bytes=large_bytes)
+    with pytest.raises(UnreadableError, match="16385 characters"):
+        entry_partition_key(written.metadata, 0, entry(longest + "x"))
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_all_partition_values_together_have_a_limit(tmp_path, large_bytes):
+    """They are packed well: some hundred kilobytes would fill the memory and the disk."""
+    long = "\U0001f600" * ((MAX_KEY_CHARS - 100) // 12)
+    written = Written(tmp_path, ONE_TEXT, in_block=1000)
+    manifest = written.write(
+        *(entry(f"{place}{long}") for place in range(MAX_KEYS_CHARS // MAX_KEY_CHARS + 100))
+    )
+
+    with pytest.raises(UnreadableError, match="have more than 134217728 characters together"):
+        written.counted(manifest, large_bytes=large_bytes)
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_counting_ends_in_the_middle_of_a_manifest_where_it_is_to_end(tmp_path, large_bytes):
+    written = Written(tmp_path, in_block=10)
+    manifest = written.write(*(entry() for _ in range(100)))
+    asked = []
+
+    def go_on():
+        asked.append(1)
+        if len(asked) == 2:
+            raise TooLong("it takes too long")
+
+    with pytest.raises(TooLong):
+        census(written.metadata, written.io, [manifest], Question(), large_bytes, go_on=go_on)
+
+
+@pytest.mark.parametrize("question", [Question(), Question(STAGE)])
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_a_manifest_that_is_listed_a_thousand_times_is_read_once_and_counts_each_time(
+    tmp_path, large_bytes, question
+):
+    written = Written(tmp_path, [(LongType(), IdentityTransform())])
+    deletes = entry(2, content=DataFileContent.POSITION_DELETES, rows=3)
+    manifest = written.write(entry(1), entry(2), deletes, entry(2, status=DELETED))
+    once = written.counted(manifest, question, large_bytes)
+    steps = []
+
+    listed = [manifest] * 1000
+    often = census(written.metadata, written.io, listed, question, large_bytes, go_on=lambda: steps.append(1))
+
+    assert len(steps) < 10
+    assert (often.files, often.partitions.keys()) == (1000 * once.files, once.partitions.keys())
+    for key, partition in once.partitions.items():
+        assert often.partitions[key].added == [1000 * number for number in partition.added]
+        assert often.partitions[key].removed == [1000 * number for number in partition.removed]
+        assert often.partitions[key].data == {
+            bucket: [1000 * number for number in sums] for bucket, sums in partition.data.items()
+        }
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_one_file_that_is_listed_for_two_snapshots_is_counted_for_each(tmp_path, large_bytes):
+    """What its entries inherit is said by the list."""
+    written = Written(tmp_path)
+    listed = [written.write(entry()), written.listed()]
+    listed[1]._data[6] = STAGE + 1  # noqa: SLF001 (it has no setter)
+    assert listed[1].added_snapshot_id == STAGE + 1
+
+    counted = census(written.metadata, written.io, listed, Question(STAGE), large_bytes)
+
+    assert counted.files == 1

@@ -1,5 +1,6 @@
 """Damaged manifests, as a bit that flips or a forger makes them: read to the end or refused, soon, in bounded memory."""
 
+import io
 import json
 import random
 import subprocess
@@ -12,6 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyiceberg.avro.encoder import BinaryEncoder
+from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
+from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.contract.paths import normalised
@@ -25,7 +29,14 @@ from isotherm.iceberg.manifests.avro import (
     number,
 )
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
-from isotherm.iceberg.manifests.reading import Manifest, manifests_listed, read_manifest_list
+from isotherm.iceberg.manifests.reading import (
+    KEPT_CHARS,
+    MAX_LISTED,
+    MAX_SCHEMA_CHARS,
+    Manifest,
+    manifests_listed,
+    read_manifest_list,
+)
 from support.lab import Lab
 
 WAYS = ("entries", "briefly", "columns", "list")
@@ -208,3 +219,69 @@ def test_all_blocks_together_have_a_limit(whole: Whole) -> None:
     with pytest.raises(UnreadableError, match="when unpacked"):
         for _ in Manifest("a manifest", header + block * blocks).pieces(1):
             pass
+
+
+def padded(to: str) -> Callable[[dict[str, Any]], None]:
+    def change(schema: dict[str, Any]) -> None:
+        schema["doc"] = to
+
+    return change
+
+
+def of_many_fields(schema: dict[str, Any]) -> None:
+    fields = next(field for field in schema["fields"] if field["name"] == "data_file")["type"]["fields"]
+    partition = next(field for field in fields if field["name"] == "partition")["type"]
+    names = [f"field_{number}" for number in range(MAX_SCHEMA_CHARS // 40)]
+    partition["fields"] = [
+        {"name": name, "field-id": 1000 + place, "type": "int"} for place, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("way", "change"),
+    [(way, padded("x" * MAX_SCHEMA_CHARS)) for way in WAYS] + [("columns", of_many_fields)],
+)
+def test_a_schema_that_no_table_needs_is_not_resolved(
+    table: Any, tmp_path: Path, way: str, change: Callable[[dict[str, Any]], None]
+) -> None:
+    location = table.current_snapshot().manifest_list
+    (manifest,) = read_manifest_list(table.io, location)
+    whole = Whole(location if way == "list" else manifest.manifest_path)
+
+    with pytest.raises(UnreadableError, match=r"has a schema of \d+ characters, more than 262144"):
+        read(whole.with_schema(change, whole.block), way, tmp_path)
+
+
+def test_what_a_schema_means_is_kept_where_it_is_short(whole: Whole) -> None:
+    """Each manifest may have another one, as long as its owner likes."""
+    short, long = (
+        whole.with_schema(padded("x" * size), whole.block) for size in (KEPT_CHARS // 2, KEPT_CHARS)
+    )
+
+    assert Manifest("a manifest", short).layout is Manifest("a manifest", short).layout
+    assert Manifest("a manifest", long).layout is not Manifest("a manifest", long).layout
+    assert sum(1 for _ in Manifest("a manifest", long)) == whole.count
+
+
+def test_the_header_of_a_table_of_ten_thousand_columns_is_read(whole: Whole) -> None:
+    said = "what this column is for, where it comes from, and whom to ask about it, in a sentence or two " * 2
+    columns = [
+        {"id": place, "name": f"the_column_{place}", "required": False, "type": "string", "doc": said}
+        for place in range(10_000)
+    ]
+    schema = json.dumps({"type": "struct", "schema-id": 0, "fields": columns})
+    buffer, sync = io.BytesIO(), bytes(16)
+    meta = {"avro.schema": whole.schema, "schema": schema, "avro.codec": "null"}
+    construct_writer(META_SCHEMA).write(BinaryEncoder(buffer), AvroFileHeader(b"Obj\x01", meta, sync))
+    block = number(whole.count) + number(len(whole.block)) + whole.block + sync
+
+    assert sum(1 for _ in Manifest("a manifest", buffer.getvalue() + block)) == 150
+
+
+def test_a_list_names_so_many_manifests_at_most(table: Any, tmp_path: Path) -> None:
+    """Packed, a million of them take a megabyte, and in memory a thousand."""
+    whole = Whole(table.current_snapshot().manifest_list)
+    assert read(whole.with_block(whole.block * 20, 20), "list", tmp_path) == 20
+
+    with pytest.raises(UnreadableError, match="names 1000001 manifests, more than 1000000"):
+        read(whole.with_block(whole.block, MAX_LISTED + 1), "list", tmp_path)

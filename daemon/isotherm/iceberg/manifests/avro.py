@@ -37,8 +37,9 @@ MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
 """Of all blocks together: reading more takes minutes. A manifest of the size that writers aim at may shrink to 1/256."""
 MAX_VALUE_BYTES = 16 * 1024 * 1024
 """Of one value: its maps take some thirty times as much memory. An entry of ten thousand columns has a megabyte."""
-MAX_HEADER_BYTES = 16 * 1024 * 1024
-"""Of the header, which holds the table's schema, because its map takes that much more memory, too."""
+MAX_HEADER_BYTES = 8 * 1024 * 1024
+"""Of the header, because its map takes that much more memory, too. It holds the table's schema: three megabytes for ten
+thousand columns with a sentence about each."""
 PIECE_BYTES = 1024 * 1024
 """What is asked for at a time: PyArrow takes that much memory before it looks how much there is."""
 T = TypeVar("T")

@@ -8,6 +8,7 @@ how many partitions there are, not on how many files. No clock, no writing.
 import sys
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
-from isotherm.contract.identity import PartitionKey, partition_key, scalar
+from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
@@ -30,14 +31,19 @@ from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.entry_projection import Brief
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
-from isotherm.iceberg.manifests.live import file_kind
+from isotherm.iceberg.manifests.live import checked_key, file_kind
 from isotherm.iceberg.manifests.reading import Manifest
+from isotherm.service.ports import GoOn, without_end
 
 LARGE_BYTES = 24 * 1024
 """From this size on columns are the faster: their set-up costs as much as PyIceberg needs for some 150 entries."""
 DELETED, EXISTING = ManifestEntryStatus.DELETED.value, ManifestEntryStatus.EXISTING.value
 ENTRY_BY_ENTRY = sys.maxsize
 """No manifest is large: PyIceberg reads them all."""
+MAX_KEYS_CHARS = 128 * 1024 * 1024
+"""Of all keys that are counted together: a million partitions with two values have half of it."""
+STEP = 10
+"""Entries between two looks at the time: each may take seconds, and most take some microseconds."""
 READERS = 4
 """Manifests read at the same time: two cores are busy, and requests to an object store overlap."""
 
@@ -102,35 +108,42 @@ def census(
     question: Question,
     large_bytes: int = LARGE_BYTES,
     fetched: Mapping[str, bytes] = MappingProxyType({}),
+    go_on: GoOn = without_end,
 ) -> Census:
     """Count the files of some manifests of a table.
 
-    `fetched` holds the bytes of those that were read already, by path.
+    `fetched` holds the bytes of those that were read already, by path. One that is there several times is read once, and
+    counts each time.
 
     Raises:
         UnreadableError: one of them makes no sense.
+        TooLong: `go_on` says so, between two manifests or within one.
     """
-    manifests = list(manifests)
+    times = Counter(map(_which, listed := list(manifests)))
+    manifests = list({_which(manifest): manifest for manifest in listed}.values())
     sheet = _Sheet(metadata)
     # Of what is live nobody asks how late it came.
     specs = {} if question.snapshot_id is None else metadata.specs()
     columns = {spec_id: time_column(metadata, spec) for spec_id, spec in specs.items()}
 
     def count(manifest: ManifestFile) -> None:
+        go_on()
         path, data = manifest.manifest_path, fetched.get(manifest.manifest_path)
         written = Manifest.read(io, path, manifest.manifest_length) if data is None else Manifest(path, data)
         column = columns.get(manifest.partition_spec_id)
         if len(written.data) < large_bytes:
-            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
+            sums = _entry_by_entry(written, manifest, question, column, go_on)
+            sheet.take(manifest, sums, times[_which(manifest)])
             return
         try:
             tables = read_columns(written, manifest, column)
-            groups = [_grouped(table, question, written) for table in tables]
+            groups = _groups(tables, question, written, go_on)
         except NotReadError:
             sheet.census.read_slowly += 1
-            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
+            sums = _entry_by_entry(written, manifest, question, column, go_on)
         else:
-            sheet.take(manifest, (one for group in groups for one in _sums(group, written)))
+            sums = (one for group in groups for one in _sums(group, written))
+        sheet.take(manifest, sums, times[_which(manifest)])
 
     # The length is what a list says, and no more than that is read.
     together = [manifest for manifest in manifests if manifest.manifest_length <= ALONE_BYTES]
@@ -146,6 +159,16 @@ def census(
     finally:
         pool.shutdown(cancel_futures=True)
     return sheet.census
+
+
+def _which(manifest: ManifestFile) -> tuple[object, ...]:
+    """What tells a manifest, and how it is counted, from every other."""
+    return (
+        manifest.manifest_path,
+        manifest.manifest_length,
+        manifest.partition_spec_id,
+        manifest.added_snapshot_id,
+    )
 
 
 class _Sum(NamedTuple):
@@ -170,34 +193,41 @@ class _Sheet:
         self.census = Census()
         self._specs = metadata.specs()
         self._keys: dict[tuple[int, tuple[Any, ...]], PartitionKey] = {}
+        self._chars = 0
+        """Of all partitions' keys."""
         self._lock = threading.Lock()
 
-    def take(self, manifest: ManifestFile, sums: Iterable[_Sum]) -> None:
-        """Put down what a manifest holds."""
+    def take(self, manifest: ManifestFile, sums: Iterable[_Sum], times: int) -> None:
+        """Put down what a manifest holds, so many times."""
         spec_id = manifest.partition_spec_id
         fields = self._specs[spec_id].fields
         with self._lock:
             for one in sums:
-                self._put(self._key(spec_id, fields, one.values), one)
+                self._put(self._key(spec_id, fields, one.values), one, times)
 
-    def _put(self, key: PartitionKey, one: _Sum) -> None:
+    def _put(self, key: PartitionKey, one: _Sum, times: int) -> None:
         partition = self.census.partitions.get(key)
         if partition is None:
+            self._chars += len(key)
+            if self._chars > MAX_KEYS_CHARS:
+                raise UnreadableError(
+                    f"its partition values have more than {MAX_KEYS_CHARS} characters together"
+                )
             partition = self.census.partitions[key] = Counted()
         if one.kind is FileKind.DATA:
             sums = partition.data.setdefault(one.bucket, [0, 0, 0])
         else:
             sums = partition.deletes.setdefault(one.kind, [0, 0, 0])
-        sign = -1 if one.removed else 1
-        _add(sums, one, sign)
+        signed = -times if one.removed else times
+        _add(sums, one, signed)
         if one.kind is FileKind.POSITION_DELETES:
-            _add(partition.delete_sizes.setdefault(one.bucket, [0, 0, 0]), one, sign)
-        _add(partition.removed if one.removed else partition.added, one, 1)
+            _add(partition.delete_sizes.setdefault(one.bucket, [0, 0, 0]), one, signed)
+        _add(partition.removed if one.removed else partition.added, one, times)
         partition.number = max(partition.number, one.number)
         if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
-            partition.reached.append((one.reached_ms, one.rows))
+            partition.reached.append((one.reached_ms, times * one.rows))
         partition.ours = max(partition.ours, one.ours)
-        self.census.files += one.files
+        self.census.files += times * one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
         known = self._keys.get((spec_id, values))
@@ -205,7 +235,7 @@ class _Sheet:
             return known
         if len(values) < len(fields):
             raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
-        key = partition_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
+        key = checked_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
         # 0.0 and -0.0 are two partitions, and one to a dictionary.
         if not any(isinstance(value, float) for value in values):
             self._keys[spec_id, values] = key
@@ -222,9 +252,11 @@ def _add(sums: list[int], one: _Sum, times: int) -> None:
 
 
 def _entry_by_entry(
-    written: Manifest, manifest: ManifestFile, question: Question, column: TimeColumn | None
+    written: Manifest, manifest: ManifestFile, question: Question, column: TimeColumn | None, go_on: GoOn
 ) -> Iterator[_Sum]:
-    for entry in written.briefly():
+    for place, entry in enumerate(written.briefly()):
+        if place % STEP == 0:
+            go_on()
         removed = entry.status == DELETED
         # An entry without a snapshot inherits the manifest's.
         snapshot_id = manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
@@ -263,6 +295,21 @@ def _kind_of_deletes(entry: Brief) -> FileKind:
 
 _BUCKETS = pa.array([-(2**63), *(bucket_bounds(bucket)[0] for bucket in range(1, 126))], pa.int64())
 """Where the buckets of `size_bucket` begin."""
+
+
+def _groups(tables: Iterable[pa.Table], question: Question, written: Manifest, go_on: GoOn) -> list[pa.Table]:
+    """The entries that count, summed up batch by batch: nobody knows before the last one whether they are whole."""
+    groups, key_bytes = list[pa.Table](), 0
+    for table in tables:
+        go_on()
+        group = _grouped(table, question, written)
+        key_bytes += sum(
+            group.column(f"p{place}").nbytes for place in range(len(written.layout.partition.fields))
+        )
+        if key_bytes > MAX_KEYS_CHARS:
+            raise NotReadError("its batches have too many partition values to be in memory together")
+        groups.append(group)
+    return groups
 
 
 def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table:

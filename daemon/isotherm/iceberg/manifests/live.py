@@ -7,7 +7,7 @@ given, writes nothing, commits nothing, and reads no clock.
 import math
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -61,6 +61,10 @@ from isotherm.iceberg.threads import IsStopped
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
+
+MAX_KEY_CHARS = 16 * 1024
+"""Of a partition's key. A file's name in a store has a kilobyte, and holds such values as a rule; in JSON that may be six
+thousand characters. Each key is in memory, in the fold and in events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,18 @@ def entry_partition_key(metadata: TableMetadata, spec_id: int, entry: ManifestEn
     if not fields:
         return UNPARTITIONED
     values = entry.data_file.partition
-    return partition_key({field.field_id: scalar(values[place]) for place, field in enumerate(fields)})
+    return checked_key({field.field_id: scalar(values[place]) for place, field in enumerate(fields)})
+
+
+def checked_key(values: Mapping[int, Scalar | None]) -> PartitionKey:
+    """The key of a partition. Raises UnreadableError: it is longer than any that somebody needs."""
+    key = partition_key(values)
+    if len(key) > MAX_KEY_CHARS:
+        raise UnreadableError(
+            f"a partition's values have {len(key)} characters, more than {MAX_KEY_CHARS}: delete its rows, "
+            "or partition by a part of them"
+        )
+    return key
 
 
 def typed(value: Scalar | None, field_type: IcebergType) -> Any:

@@ -13,10 +13,10 @@ Reads through the FileIO that it is given, a file at a time; writes nothing.
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyiceberg.avro.decoder import BinaryDecoder
 from pyiceberg.avro.reader import (
@@ -49,9 +49,18 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from isotherm.iceberg.manifests.avro import MAX_BYTES, MAX_LIST_BYTES, AvroData, UnreadableError, content
 from isotherm.iceberg.manifests.entry_projection import Brief, BriefReader
 
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
 READ_VERSION: Final = 3
+MAX_SCHEMA_CHARS = 256 * 1024
+"""Of the schema of entries, which takes 4,000 and some hundred for each partition field: resolving more takes seconds."""
+MAX_LISTED = 1_000_000
+"""Manifests of a list, of a kilobyte each in memory: two years with a commit a minute of which none is merged."""
 LAYOUTS_KEPT = 256
 """Resolved schemas, some hundred kilobytes at most: a table has one for each spec and writer."""
+KEPT_CHARS = 16 * 1024
+"""Of the schema that one of them is resolved from. A longer one takes up to forty times as much, and is resolved again."""
 T = TypeVar("T")
 
 
@@ -180,13 +189,20 @@ def manifests_listed(files: FileIO, location: str) -> Iterator[ManifestFile]:
         UnreadableError: the file is damaged, or ends too early.
     """
     avro = AvroData(location, content(files, location, max_bytes=MAX_LIST_BYTES))
+    if (count := avro.count()) > MAX_LISTED:
+        raise UnreadableError(f"{location} names {count} manifests, more than {MAX_LISTED}")
     yield from avro.decoded(_understood(_list_reader, avro).read)
 
 
-def _understood(understand: Callable[[str], T], avro: AvroData) -> T:
+def _understood(understand: "_lru_cache_wrapper[T]", avro: AvroData) -> T:
     """What a header's schema means."""
+    length = len(avro.schema)
+    if length > MAX_SCHEMA_CHARS:
+        raise UnreadableError(
+            f"{avro.location} has a schema of {length} characters, more than {MAX_SCHEMA_CHARS}"
+        )
     try:
-        return understand(avro.schema)
+        return understand(avro.schema) if length <= KEPT_CHARS else understand.__wrapped__(avro.schema)
     except Exception as err:  # rubbish ends in whatever a parser says to it
         raise UnreadableError(f"{avro.location}: {err}") from err
 

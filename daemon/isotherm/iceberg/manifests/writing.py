@@ -9,7 +9,6 @@ bound.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal
 from uuid import UUID
@@ -49,7 +48,7 @@ from pyiceberg.types import (
 
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.live import partition_type, signed_halves
-from isotherm.iceberg.manifests.reading import LAYOUTS_KEPT, READ_VERSION
+from isotherm.iceberg.manifests.reading import READ_VERSION
 
 BLOCK_ENTRIES = 500
 """Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""
@@ -234,7 +233,6 @@ def _codec(metadata: TableMetadata) -> str:
     return _WRITABLE.get(asked, "deflate")
 
 
-@lru_cache(maxsize=LAYOUTS_KEPT)
 def _entry_schema(version: Literal[2, 3], partition: StructType) -> Schema:
     return manifest_entry_schema_with_data_file(version, _data_file_type(version, partition))
 

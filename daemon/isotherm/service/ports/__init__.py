@@ -16,7 +16,17 @@ from isotherm.service.ports.broker import (
     Message,
     SourceTopics,
 )
-from isotherm.service.ports.catalog import Catalog, Count, Lies, Listing, LoadedTable, Looked, Scan
+from isotherm.service.ports.catalog import (
+    Catalog,
+    Count,
+    GoOn,
+    Lies,
+    Listing,
+    LoadedTable,
+    Looked,
+    Scan,
+    without_end,
+)
 from isotherm.service.ports.errors import (
     Fenced,
     NotAsked,
@@ -24,6 +34,7 @@ from isotherm.service.ports.errors import (
     Refused,
     StoreAway,
     TableMissing,
+    TooLong,
     Unavailable,
     UnknownTable,
     Unreadable,
@@ -52,6 +63,7 @@ __all__ = [
     "Expired",
     "ExpiryReading",
     "Fenced",
+    "GoOn",
     "HoldReading",
     "HoldTopic",
     "Lies",
@@ -71,7 +83,9 @@ __all__ = [
     "Sweep",
     "Swept",
     "TableMissing",
+    "TooLong",
     "Unavailable",
     "UnknownTable",
     "Unreadable",
+    "without_end",
 ]

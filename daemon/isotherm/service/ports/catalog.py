@@ -1,6 +1,6 @@
 """What the service needs of a catalog and of the files behind it, to read tables."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,13 @@ from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import PartitionState
+
+GoOn = Callable[[], None]
+"""Called again and again while manifests are read, by any thread. It raises TooLong where that is to end."""
+
+
+def without_end() -> None:
+    """Go on for as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,9 @@ class Catalog(Protocol):
         """How many questions and other work were given up and have not ended: each keeps a thread."""
         ...
 
-    def changes(self, loaded: LoadedTable, snapshot_ids: Sequence[int]) -> Iterator[Change]:
+    def changes(
+        self, loaded: LoadedTable, snapshot_ids: Sequence[int], go_on: GoOn = without_end
+    ) -> Iterator[Change]:
         """What some snapshots did, in their order, from the manifests that their manifest lists say they added.
 
         A few of them are read at the same time.
@@ -159,10 +168,12 @@ class Catalog(Protocol):
         """The announcement of one snapshot, as its metadata and its manifest list have it."""
         ...
 
-    def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
+    def changes_of(
+        self, asked: Sequence[tuple[LoadedTable, CommitEvent]], go_on: GoOn = without_end
+    ) -> Sequence[Change | None]:
         """What the manifests of events say, in their order; they are read at the same time.
 
-        None for one that does not name all of its own, or names files of others, or what cannot be read.
+        None for one that does not name all of its own, or names files of others, or what cannot be read, also in time.
         """
         ...
 
@@ -177,12 +188,12 @@ class Catalog(Protocol):
         """How far this machine's clock is ahead of the catalog's, by its last answer. None where it does not tell."""
         ...
 
-    def scan(self, loaded: LoadedTable) -> Scan:
+    def scan(self, loaded: LoadedTable, go_on: GoOn = without_end) -> Scan:
         """Everything, from all manifests of the head."""
         ...
 
     def recount(
-        self, loaded: LoadedTable, keys: Collection[PartitionKey]
+        self, loaded: LoadedTable, keys: Collection[PartitionKey], go_on: GoOn = without_end
     ) -> Mapping[PartitionKey, Count] | None:
         """The live files of some partitions at the head, counted again; None where too many manifests may hold them."""
         ...

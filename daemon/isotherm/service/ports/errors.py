@@ -24,6 +24,10 @@ class Unreadable(Unavailable):
     """
 
 
+class TooLong(Unreadable):
+    """The same, because there is so much to read that it was given up."""
+
+
 class Refused(Unavailable):
     """What was asked for was refused, and other things may not be: a right is missing for one table."""
 
