@@ -12,27 +12,6 @@ TWICE = "iceberg/compaction/test_files_named_twice.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
 
 MUTANTS = (
-    Mutant(
-        "more files leave a manifest than were replaced",
-        "iceberg/compaction/replace_snapshot.py",
-        "if one.deleted_files_count != leaving.total():",
-        "if False:",
-        "iceberg/compaction/test_files_named_twice.py::test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it",
-    ),
-    Mutant(
-        "a file of two partitions leaves one where deletes name it",
-        "iceberg/compaction/replace_snapshot.py",
-        "elif self.job.delete_files:",
-        "elif False:",
-        "iceberg/compaction/test_files_named_twice.py::test_a_file_of_two_partitions_stays_where_deletes_name_it",
-    ),
-    Mutant(
-        "a file leaves another partition than the job's",
-        "iceberg/compaction/replace_snapshot.py",
-        "if key == self.job.partition:",
-        "if True:",
-        "iceberg/compaction/test_files_named_twice.py::test_a_file_of_two_partitions_leaves_the_jobs_alone",
-    ),
     # The table as the commit finds it
     Mutant(
         "files in an old schema are committed under a new one",

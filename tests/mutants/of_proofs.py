@@ -11,6 +11,35 @@ OF_DELETES = "iceberg/manifests/test_deletes.py::"
 BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 
 MUTANTS = (
+    # Files that a table names twice
+    Mutant(
+        "deletes leave that name a file of another partition, too",
+        "iceberg/compaction/binding.py",
+        "if not choice.applicable:\n        return None\n    named",
+        "if True:\n        return None\n    named",
+        "iceberg/compaction/test_files_named_twice.py::test_a_file_of_two_partitions_stays_where_deletes_name_it[two]",
+    ),
+    Mutant(
+        "a file leaves another partition than the job's",
+        "iceberg/compaction/replace_snapshot.py",
+        "if key == self.job.partition:",
+        "if True:",
+        "iceberg/compaction/test_files_named_twice.py::test_a_file_of_two_partitions_leaves_the_jobs_alone",
+    ),
+    Mutant(
+        "a file of two partitions leaves one where deletes name it",
+        "iceberg/compaction/replace_snapshot.py",
+        "elif self.job.delete_files:",
+        "elif False:",
+        "iceberg/compaction/test_files_named_twice.py::test_a_file_in_the_tables_own_folder_that_is_of_two_partitions_is_found_by_the_commit",
+    ),
+    Mutant(
+        "more files leave a manifest than were replaced",
+        "iceberg/compaction/replace_snapshot.py",
+        "if one.deleted_files_count != leaving.total():",
+        "if False:",
+        "iceberg/compaction/test_files_named_twice.py::test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it",
+    ),
     Mutant(
         "rows that differ are committed",
         PROOF,

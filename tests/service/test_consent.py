@@ -6,7 +6,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.model.outside import Outside
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import NotAnnounced, Unavailable
 from support.fakes import MemoryHolds
 from support.lab import Lab, of, settle, started, wait_for_children
 
@@ -84,7 +84,7 @@ def test_a_table_is_maintained_though_nothing_of_it_can_be_announced(tmp_path):
     publish = service.events.publish
 
     def refuse(event):
-        raise Unavailable("the topic takes nothing")
+        raise NotAnnounced("the topic takes nothing")
 
     service.events.publish = refuse
     settle(service)

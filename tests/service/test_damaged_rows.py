@@ -81,5 +81,27 @@ def test_a_row_that_cannot_be_read_costs_its_table_a_scan_and_no_other_anything(
     service.stop()
 
 
+def test_a_change_that_cannot_be_read_keeps_nothing_from_being_announced(lab):
+    table = lab.create()
+    service = started(lab)
+    turn(lab, service)
+    lab.append(table, 1, 2)
+    turn(lab, service)
+    found = [lab.append(table, 1, 2, announce=False), lab.append(table, 3, announce=False)]
+    service.follower.suspects.add("shop.orders")
+    service.round()
+    uuid = uuid_of(table)
+    assert len(service.ledger.unannounced(uuid, service.now_ms())) == len(found)
+    with closing(sqlite3.connect(lab.root / "state" / "fold.db")) as db, db:
+        spoiled = "UPDATE journal SET change = 'x' WHERE uuid = ? AND snapshot_id = ?"
+        assert db.execute(spoiled, (uuid, found[0].snapshot_id)).rowcount
+    for _ in range(70):
+        turn(lab, service)
+
+    assert service.ledger.unannounced(uuid, service.now_ms()) == []
+    assert [one.name for one in of(lab, seen.TableRecovered)] == ["shop.orders"]
+    service.stop()
+
+
 def files(states):
     return {key: (state.data, state.deletes) for key, state in states.items()}

@@ -9,7 +9,7 @@ from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode
 from isotherm.contract.topics import PARTITIONER
 from isotherm.kafka.broker import Broker
 from isotherm.kafka.steady_producer import SteadyProducer
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import NotAnnounced, NotAsked
 
 SHRINK = 4
 
@@ -40,17 +40,23 @@ class Announcer:
         self._producer = SteadyProducer({**properties, "partitioner": PARTITIONER, "error_cb": on_error})
 
     def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut.
+
+        Raises:
+            NotAnnounced: it has not, perhaps.
+        """
         limit = MAX_ANNOUNCEMENT_BYTES
         while error := self._written(shortened(event, limit)):
             limit //= SHRINK
             if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
-                raise Unavailable(f"control topic {self._topic}: {error.str()}")
+                raise NotAnnounced(f"control topic {self._topic}: {error.str()}")
 
     def _written(self, event: CommitEvent) -> KafkaError | None:
-        """Write one message; gives why it is not there. Raises NotAsked."""
+        """Write one message; gives why it is not there."""
         try:
             self._broker.ask(lambda: self._send(event))
+        except NotAsked as err:
+            raise NotAnnounced(str(err)) from err
         except KafkaException as err:
             error: KafkaError = err.args[0]
             return error

@@ -251,6 +251,8 @@ class KafkaEvents:
 
     def _messages(self, raw: Sequence[Any]) -> list[Message]:
         messages = as_messages(raw, self._trouble)
+        if messages:
+            self._silent_since_s = None
         for message in messages:
             self._positions[message.partition] = message.offset + 1
         return messages

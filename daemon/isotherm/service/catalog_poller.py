@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
-from isotherm.core.observations import GapHealed
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import GapHealed, TrySoon
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.policy_folder import PolicyFolder
-from isotherm.service.ports import Listener
+from isotherm.service.ports import Listener, NotAnnounced
 from isotherm.store.fold import TableRow
 from isotherm.store.ledger import Ledger
 
@@ -51,15 +52,18 @@ class Poller:
     def announce_found(self, row: TableRow) -> bool:
         """Announce some of what nobody else announced: a writer without events, or one that crashed before its own.
 
-        Where that fails it is left alone for a while, and the table is maintained all the same. Returns whether there is
+        Where the topic does not take it, it is left alone for a while, and the table is maintained all the same. Returns whether there is
         more: left for the next round, or something whose own announcement may be under way.
         """
         table, key = row.state.table, f"{row.state.table.uuid}/announcing"
         if not self.barrier.is_aside(key):
-            with self.barrier.around(table.name, "announcing what nobody announced", key):
+            try:
                 # Where no writer of the table has announced anything, ever, that is its way, and no mishap.
                 self._announce_found(table, is_silent=not row.last_event_at_ms)
                 self.barrier.forget(key)
+            except NotAnnounced as err:
+                self.listen(TrySoon(f"announcing {table}", str(err), Outside.BROKER))
+                self.barrier.put_aside(key, is_away=True)
         return bool(self.ledger.unannounced(table.uuid, self.now_ms()))
 
     def _announce_found(self, table: TableId, *, is_silent: bool) -> None:

@@ -157,19 +157,20 @@ def test_deletes_on_a_file_with_two_ages_are_not_merged(tmp_path: Path) -> None:
     assert refused.reason is Reason.FILE_TWICE
 
 
-def in_two_partitions(lab: Lab, *partitions: str) -> Any:
-    """Two files, each of them in these partitions. All entries stand in one manifest, as Spark's `add_files` writes them."""
+def in_two_partitions(lab: Lab, *commits: tuple[str, ...], folder: str = "hive") -> Any:
+    """Two files, each of them in some partitions, by commits: Spark's `add_files` makes one of all."""
     by_what = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "what"))
     mapping = '[{"field-id": 1, "names": ["id"]}]'
     table = lab.create(spec=by_what, **{"format-version": "2", "schema.name-mapping.default": mapping})
-    folder = lab.root / "hive"
-    folder.mkdir()
-    with table.transaction() as change, change.update_snapshot().fast_append() as append:
-        for name, ids in (("a", [0, 1, 2]), ("b", [3, 4])):
-            path = folder / f"{name}.parquet"
-            pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path)
-            for what in partitions:
-                append.append_data_file(as_imported(path, what, len(ids)))
+    files = {lab.root / folder / f"{name}.parquet": ids for name, ids in (("a", [0, 1, 2]), ("b", [3, 4]))}
+    for path, ids in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path)
+    for into in commits:
+        with table.transaction() as change, change.update_snapshot().fast_append() as append:
+            for path, ids in files.items():
+                for what in into:
+                    append.append_data_file(as_imported(path, what, len(ids)))
     return table.refresh()
 
 
@@ -197,7 +198,7 @@ def by_partition(table: Any) -> list[tuple[str, int]]:
 def test_a_file_of_two_partitions_leaves_the_jobs_alone(tmp_path: Path) -> None:
     """Both entries would leave, and the rows of one partition were written."""
     lab = Lab(tmp_path)
-    table = in_two_partitions(lab, "1", "2")
+    table = in_two_partitions(lab, ("1", "2"))
     first, second = partitions(table)
     before = by_partition(table)
     job = bound(table, first, take=ALL)
@@ -211,7 +212,7 @@ def test_a_file_of_two_partitions_leaves_the_jobs_alone(tmp_path: Path) -> None:
 
 def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
-    table = in_two_partitions(lab, "1", "1")
+    table = in_two_partitions(lab, ("1", "1"))
     (first,) = partitions(table)
     job = bound(table, first, take=ALL)
     live = live_files(table.metadata, table.io, table.metadata.current_snapshot(), first)
@@ -225,12 +226,27 @@ def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_pat
     assert refused.value.refusal.reason is Reason.MISMATCH
 
 
-def test_a_file_of_two_partitions_stays_where_deletes_name_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("commits", [(("1", "2"),), (("1",), ("2",))], ids=["one manifest", "two"])
+def test_a_file_of_two_partitions_stays_where_deletes_name_it(tmp_path: Path, commits: Any) -> None:
     """A delete that names one file applies to it in both for Iceberg's Java, and in one for others."""
     lab = Lab(tmp_path)
-    table = in_two_partitions(lab, "1", "2")
+    table = in_two_partitions(lab, *commits)
     first, _ = partitions(table)
     delete_row(lab, table, str(lab.root / "hive" / "a.parquet"), 0, first)
+
+    refused = try_to_bind(table.refresh(), first, take=Take(10**9, with_deletes=True))
+
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.FILE_TWICE
+
+
+def test_a_file_in_the_tables_own_folder_that_is_of_two_partitions_is_found_by_the_commit(
+    tmp_path: Path,
+) -> None:
+    lab = Lab(tmp_path)
+    table = in_two_partitions(lab, ("1", "2"), folder="warehouse/shop/orders/data")
+    first, _ = partitions(table)
+    delete_row(lab, table, f"{lab.root}/warehouse/shop/orders/data/a.parquet", 0, first)
     job = bound(table.refresh(), first, take=Take(10**9, with_deletes=True))
     before = aged(table, first)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
@@ -23,7 +24,7 @@ from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, live_files, partition_type
+from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files, partition_type
 from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
@@ -67,6 +68,7 @@ def bind(
         or choice.refusal(take)
         or _refusal_of_copies(live, choice)
         or _refusal_of_deletes_elsewhere(metadata, io, snapshot, live, is_stopped)
+        or _refusal_of_files_elsewhere(metadata, io, snapshot, partition, choice, is_stopped)
     ):
         return refusal
     return Bound(
@@ -194,6 +196,35 @@ def _refusal_of_deletes_elsewhere(
         return None
     why = f"{len(found)} files of other partitions have their deletes here, for instance {min(found)}"
     return Refusal(Reason.DELETES_ELSEWHERE, why)
+
+
+def _refusal_of_files_elsewhere(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    choice: Choice,
+    is_stopped: IsStopped,
+) -> Refusal | None:
+    """Why a partition whose files are live in another one, too, cannot be compacted with its deletes, if it cannot.
+
+    Which deletes apply to them there, readers do not agree about. What a writer of Iceberg's wrote has a name of its own,
+    in the table's folder for data; files that were imported may be anywhere, and in two partitions. For these the whole
+    snapshot is asked.
+    """
+    if not choice.applicable:
+        return None
+    named = (*choice.chosen, *(choice.staying() if choice.is_merge else ()))
+    folder = (
+        metadata.properties.get(TableProperties.WRITE_DATA_PATH) or f"{metadata.location.rstrip('/')}/data"
+    )
+    own = f"{normalised(folder).rstrip('/')}/"
+    imported = {file.path for file in named if not normalised(file.path).startswith(own)}
+    found = live_elsewhere(metadata, io, snapshot, partition, imported, is_stopped) if imported else set()
+    if not found:
+        return None
+    why = f"{len(found)} files that deletes name are live in another partition too, for instance {min(found)}"
+    return Refusal(Reason.FILE_TWICE, why)
 
 
 def _refusal_beside(live: Iterable[LiveEntry], take: Take) -> Refusal | None:

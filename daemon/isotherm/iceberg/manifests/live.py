@@ -7,7 +7,7 @@ given, writes nothing, commits nothing, and reads no clock.
 import math
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -164,6 +164,30 @@ def live_files(
             live = _live_in(metadata, io, manifest, None if is_global else partition)
             known[path] = tuple(one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
         found += known[path]
+    return found
+
+
+def live_elsewhere(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    paths: Collection[str],
+    is_stopped: IsStopped = never,
+) -> set[str]:
+    """Those of some data files that are live in another partition, too. All entries of a snapshot are read for it.
+
+    Raises:
+        Stopped: so it was wanted, between two manifests.
+    """
+    found: set[str] = set()
+    for manifest in read_manifest_list(io, snapshot.manifest_list):
+        if manifest.content == ManifestContent.DELETES:
+            continue
+        if is_stopped():
+            raise Stopped
+        live = _live_in(metadata, io, manifest, None)
+        found.update(one.path for one in live if one.partition != partition and one.path in paths)
     return found
 
 

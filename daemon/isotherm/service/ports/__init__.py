@@ -29,6 +29,7 @@ from isotherm.service.ports.catalog import (
 )
 from isotherm.service.ports.errors import (
     Fenced,
+    NotAnnounced,
     NotAsked,
     NotYetKnown,
     Refused,
@@ -73,6 +74,7 @@ __all__ = [
     "Looked",
     "Maintainer",
     "Message",
+    "NotAnnounced",
     "NotAsked",
     "NotYetKnown",
     "Refused",

@@ -57,7 +57,7 @@ class EventSource(Protocol):
         ...
 
     def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it. Raises Unavailable."""
+        """Announce a snapshot; returns when the broker has it. Raises NotAnnounced."""
         ...
 
     def owns(self, table_uuid: str) -> bool:

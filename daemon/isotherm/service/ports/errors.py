@@ -17,6 +17,10 @@ class StoreAway(Unavailable):
     """The store with a table's files does not answer, or not as it should."""
 
 
+class NotAnnounced(Unavailable):
+    """The control topic does not take a snapshot's announcement. Nothing is wrong with the table."""
+
+
 class Unreadable(Unavailable):
     """The catalog has the table and nothing can be made of it: a damaged file, or a format of a later version.
 
