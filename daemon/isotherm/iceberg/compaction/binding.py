@@ -67,8 +67,7 @@ def bind(
         or _refusal_beside(live, take)
         or choice.refusal(take)
         or _refusal_of_copies(live, choice)
-        or _refusal_of_deletes_elsewhere(metadata, io, snapshot, live, is_stopped)
-        or _refusal_of_files_elsewhere(metadata, io, snapshot, partition, choice, is_stopped)
+        or _refusal_elsewhere(metadata, io, snapshot, partition, live, choice, is_stopped)
     ):
         return refusal
     return Bound(
@@ -165,6 +164,21 @@ def _refusal_of_copies(live: Iterable[LiveEntry], choice: Choice) -> Refusal | N
     first = min(torn, key=str)
     why = f"the table names {first[0]} {copies[first]} times, and one job cannot tell these apart"
     return Refusal(Reason.FILE_TWICE, why)
+
+
+def _refusal_elsewhere(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    live: Sequence[LiveEntry],
+    choice: Choice,
+    is_stopped: IsStopped,
+) -> Refusal | None:
+    """Why what other partitions hold keeps a partition with deletes from being compacted, if it does."""
+    return _refusal_of_deletes_elsewhere(
+        metadata, io, snapshot, live, is_stopped
+    ) or _refusal_of_files_elsewhere(metadata, io, snapshot, partition, choice, is_stopped)
 
 
 def _refusal_of_deletes_elsewhere(
