@@ -147,6 +147,10 @@ class Waits:
         }
 
 
+FEW = 1000
+"""Of so many snapshots all are shown to the planner: then its verdict says when it could be another."""
+
+
 class SnapshotLog:
     """The snapshots of `main`, oldest first; their times never go back."""
 
@@ -157,6 +161,8 @@ class SnapshotLog:
         self._expire = policy.expire
         self._again_at_ms = float("-inf")
         """Before this no expiry is due for their number."""
+        self._wakes_at_ms = float("-inf")
+        """Before this the latest verdict on expiry stays what it is, as long as no snapshot comes or goes."""
         schedules = [one.from_score for one in policy.work.schedules if Action.EXPIRE in one.do]
         self._least_score = min([1.0, *schedules])
         for snapshot in snapshots:
@@ -172,12 +178,14 @@ class SnapshotLog:
 
     def add(self, snapshot: Snapshot) -> None:
         """A commit."""
+        self._wakes_at_ms = float("-inf")
         self._all.append(snapshot)
         if snapshot.token:
             self._newest[snapshot.token] = snapshot
 
     def remove(self, snapshot_ids: Iterable[int], at_ms: int) -> None:
         """An expiry."""
+        self._wakes_at_ms = float("-inf")
         self._again_at_ms = at_ms + self._least_score * self._expire.every
         going, kept, place = set(snapshot_ids), [], 0
         while going:
@@ -201,10 +209,18 @@ class SnapshotLog:
         # What one commit takes does not wait for a day.
         full_ms = self._all[EXPIRED_AT_ONCE - 1].committed_at_ms if room >= EXPIRED_AT_ONCE else float("inf")
         rests_ms = max(expire.keep_for + enough_ms, self._again_at_ms)
-        return min(rests_ms, expire.keep_for + overdue_ms, expire.keep_for + full_ms)
+        return max(min(rests_ms, expire.keep_for + overdue_ms, expire.keep_for + full_ms), self._wakes_at_ms)
+
+    def decided(self, of_table: Iterable[Decision]) -> None:
+        """Keep what was decided of expiry until it could be something else."""
+        for one in of_table:
+            if one.action is Action.EXPIRE and len(self._all) <= FEW:
+                self._wakes_at_ms = float("inf") if one.wake.at_ms is None else one.wake.at_ms
 
     def needed_for_expiry(self, now_ms: int) -> tuple[Snapshot, ...]:
         """Those that an expiry's verdict depends on: the old, the newest `keep_last`, the newest of each writer."""
+        if len(self._all) <= FEW:
+            return self.all
         old = bisect_right(self._all, now_ms - self._expire.keep_for, key=lambda one: one.committed_at_ms)
         # And those that set them free: the last of `keep_last` newer ones.
         old = min(old + self._expire.keep_last, len(self._all))

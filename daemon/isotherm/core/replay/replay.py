@@ -1,10 +1,9 @@
 """A table's history, lived through once more under a policy: what would have been done, and what it would have cost.
 
-The same functions as in the service: `state.apply` for every change, `plan` and `turns.admit` for every
-round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
-decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
-may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
-maintenance is left out. Time is the history's; there is no clock here.
+The same functions as in the service: `state.apply` for every change, `plan` and `turns.admit` for every round,
+`file_selection.rewritten` for what a job leaves. A round looks only at what was touched or whose kept decision may change
+by itself (`Wake`), as the service's rounds do. These come every few seconds; so that rounds may be rarer here, one also
+follows the end of a job where another partition waits for its turn. Our own recorded maintenance is left out.
 
 What is exact: files that were appended, and when. What is assumed: how long a job takes, that every change is heard
 of when it was, that no job fails. What is not known: intents and open windows (jobs that an intent would have held back
@@ -252,6 +251,7 @@ class _Life:
         now_ms = self._now_ms
         planned = plan(self._view(), self._policy, now_ms)
         self._kept.keep(planned.of_partitions)
+        self._snapshots.decided(planned.of_table)
         for decision in planned.of_partitions:
             self._watch_lag(decision)
         rooms = {planned.table.uuid: self._room()}
