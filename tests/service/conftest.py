@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.in_process import WithoutPauses
 from support.lab import Lab
 from support.policy_folders import GOOD, Folder
 from support.relayed import Heard
@@ -23,7 +24,7 @@ def lab_of(tmp_path):
     labs = []
 
     def make(policy=APPLY):
-        labs.append(Lab(tmp_path, policy=policy))
+        labs.append(Lab(tmp_path, policy=policy, threads=WithoutPauses()))
         return labs[-1]
 
     yield make

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Refusal
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.threads import THREADS
+from isotherm.iceberg.threads import THREADS, Threads
 
 
 class InProcess:
@@ -40,6 +40,13 @@ class InProcess:
 
     def stop(self) -> None:
         self._done.clear()
+
+
+class WithoutPauses(Threads):
+    """The real threads; between two looks nobody waits: what is to happen meanwhile a test puts there itself."""
+
+    def pause(self, seconds, is_stopped):
+        del seconds, is_stopped
 
 
 class AtOnce:
