@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import os
+import re
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pyiceberg.table import StaticTable
@@ -12,6 +15,7 @@ from isotherm.core.deletion import FOUND, Cause
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import THREADS
+from support.builders import DAY
 from support.lab import Lab, uuid_of
 from support.object_store import Fault, object_store
 
@@ -176,7 +180,31 @@ def test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gon
     found = against(table)
     assert set(found) == {Cause.ORPHAN}
     assert f"is of another table, {uuid_of(other)}" in found[Cause.ORPHAN]
+    # Its last commit was just now: another catalog may have it.
+    assert against(table, gone={uuid_of(other)}).keys() == {Cause.ORPHAN}
+
+    for one in folder(other).glob("*.metadata.json"):
+        older = re.sub(
+            r'("last-updated-ms": ?)(\d+)',
+            lambda said: said[1] + str(int(said[2]) - 8 * DAY),
+            one.read_text(),
+        )
+        (folder(table) / one.name).write_text(older)
     assert against(table, gone={uuid_of(other)}) == {}
+
+
+def test_the_metadata_of_another_table_is_found_behind_many_versions_of_the_tables_own(lab, monkeypatch):
+    """Those of a table that was here before are the oldest; hundreds of versions that nobody names are ordinary."""
+    monkeypatch.setattr(metadata_folder, "MOST", 3)
+    table, other = filled(lab), filled(lab, name="shop.other")
+    first = min(folder(other).glob("*.metadata.json"))
+    shutil.copy(first, folder(table))
+    os.utime(folder(table) / first.name, (1, 1))
+    newest = max(folder(table).glob("*.metadata.json"))
+    for number in range(8):
+        shutil.copy(newest, folder(table) / f"0000{number}-{uuid4()}.metadata.json")
+
+    assert f"is of another table, {uuid_of(other)}" in against(table)[Cause.ORPHAN]
 
 
 def test_what_is_no_version_of_any_table_says_nothing(lab):

@@ -4,6 +4,27 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "a type in a manifest's schema takes as much memory as it says",
+        "iceberg/manifests/columns.py",
+        "if not 0 <= size <= MOST_FILLER_BYTES:",
+        "if not 0 <= size:",
+        "iceberg/manifests/test_hostile.py::test_a_type_that_is_as_large_as_the_memory_is_not_read_in_columns",
+    ),
+    Mutant(
+        "files are held as often as a list names their manifest",
+        "iceberg/manifests/live.py",
+        "if times[path] > MOST_TIMES:",
+        "if False:",
+        "iceberg/manifests/test_hostile.py::test_a_manifest_that_a_list_names_again_and_again_is_not_held_as_often",
+    ),
+    Mutant(
+        "a location of a megabyte is held wherever a file is named",
+        "iceberg/manifests/live.py",
+        "if max(map(len, texts)) > MAX_PATH_CHARS or",
+        "if False or",
+        "iceberg/manifests/test_hostile.py::test_a_location_that_no_store_takes_is_not_held",
+    ),
+    Mutant(
         "what a schema of a megabyte means is kept for ever",
         "iceberg/manifests/reading.py",
         "return understand(avro.schema) if length <= KEPT_CHARS else understand.__wrapped__(avro.schema)",

@@ -99,6 +99,13 @@ MUTANTS = (
         RULES + "test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels",
     ),
     Mutant(
+        "a location that is spelled in no plain way keeps nothing",
+        "service/neighbours.py",
+        "update(map(folder, taken_for(one.location)))",
+        "add(folder(one.location))",
+        "service/test_layers.py::test_a_file_in_another_tables_folder_stays_however_that_is_spelled",
+    ),
+    Mutant(
         "a table that is called as a namespace is deletes in the folders of that namespace's tables",
         "service/neighbours.py",
         'if below.startswith(f"{name}."):',

@@ -7,6 +7,22 @@ FOUND = "service/test_searches.py::"
 
 MUTANTS = (
     Mutant(
+        "a table that lives in another catalog is gone",
+        "iceberg/metadata_folder.py",
+        "one.said.uuid not in gone or one.said.updated_ms >= lives_ms",
+        "one.said.uuid not in gone",
+        "iceberg/test_metadata_folder.py::"
+        "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
+    ),
+    Mutant(
+        "only the newest versions of a folder are looked at",
+        "iceberg/metadata_folder.py",
+        "unnamed[:MOST] + unnamed[max(len(unnamed) - OLDEST, MOST) :]",
+        "unnamed[:MOST]",
+        "iceberg/test_metadata_folder.py::"
+        "test_the_metadata_of_another_table_is_found_behind_many_versions_of_the_tables_own",
+    ),
+    Mutant(
         "an orphan goes though the table has come to need a file of its name",
         "core/deletion.py",
         "if name_of(mark.path) in evidence.names:",
@@ -94,8 +110,8 @@ MUTANTS = (
     Mutant(
         "the files of a table that was renamed go as orphans of the one in its place",
         "iceberg/metadata_folder.py",
-        "one.said.uuid not in known:",
-        "False:",
+        "if one.said.uuid not in gone or one.said.updated_ms >= lives_ms:",
+        "if False:",
         "iceberg/test_metadata_folder.py::"
         "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
     ),

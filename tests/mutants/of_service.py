@@ -247,7 +247,7 @@ MUTANTS = (
         "service/neighbours.py",
         "for one, is_claim in _others(places, mine, home):",
         "for one, is_claim in ():",
-        LAYERS + "test_a_file_in_another_tables_folder_stays",
+        LAYERS + "test_a_file_in_another_tables_folder_stays_however_that_is_spelled",
     ),
     Mutant(
         "deleting goes on after a table moved away or was halted",
@@ -295,8 +295,8 @@ MUTANTS = (
     Mutant(
         "the newest place of a table is its first",
         "store/ledger/places.py",
-        "instr(location, value)) ORDER BY number",
-        "instr(location, value)) ORDER BY number DESC",
+        "location GLOB ? ORDER BY number",
+        "location GLOB ? ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",
     ),
     Mutant(

@@ -104,9 +104,12 @@ def test_a_file_of_nobody_goes(lab):
     service.stop()
 
 
-def test_a_file_in_another_tables_folder_stays(lab):
+@pytest.mark.parametrize("spelled", ["{}/data", "{}//data", "{}/./data", "{}/x/../data/", "{}/data?x"])
+def test_a_file_in_another_tables_folder_stays_however_that_is_spelled(lab, spelled):
     table, service, path = with_a_due_file(lab)
-    service.ledger.place("another", f"{table.location()}/data")
+    service.ledger.place(
+        "another", spelled.format(table.location().replace("shop/", "//shop/", spelled.count("//")))
+    )
 
     swept(service)
 

@@ -50,6 +50,21 @@ def test_only_the_places_that_are_asked_for_are_read(ledger):
     assert len(ledger.places()) == 4
 
 
+def test_a_place_that_is_spelled_in_no_plain_way_is_always_read(ledger):
+    spelled = [
+        "s3://x//shop/orders",
+        "hdfs://nn/./shop",
+        "file:///a/../b",
+        "s3://x/shop?v",
+        "s3://x/sh\top",
+        "s3://x/a#b",
+    ]
+    for number, location in enumerate([*spelled, "s3://x/shop", "file:///lake/shop"]):
+        ledger.place(str(number), location)
+
+    assert [one.location for one in ledger.places(["elsewhere"])] == spelled
+
+
 def test_a_table_that_comes_back_has_all_its_places_again(ledger):
     for location in ("first", "second"):
         ledger.place("a", location)

@@ -4,7 +4,6 @@ A catalog that was restored, or copied, shows a whole table that is not what it 
 versions that it lacks lie in the folder. So does the metadata of another table that lies here too.
 """
 
-import heapq
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +29,10 @@ AT_ONCE = 8
 """Versions that are read together: a packed one is held whole."""
 MOST = 200
 """The newest versions that the table does not name, and that are looked at: two small reads each."""
+OLDEST = 100
+"""And so many of the oldest: those of a table that was here before."""
+LIVES_MS = 7 * 86_400_000
+"""A table that was written within so long before ours was lives, though this catalog has it not: another one may."""
 LOST_RACE_MS = 600_000
 """A commit that lost against another leaves a version behind. So long after the oldest one that the table names, what it
 went on from may have left the table's log."""
@@ -97,10 +100,12 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         mine = [one for one, why in whys if why is not None]
         history = next((f"{one.name} {why}" for one, why in whys if why is not None), None)
     strangers: dict[str, str] = {}
-    known = {uuid, *gone}
+    lives_ms = min(oldest_named_ms(table), _updated_ms(table) - LIVES_MS)
     for one in read:
         # Elsewhere tables may share a folder; at home they do not.
-        if one.is_at_home and not isinstance(one.said, str) and one.said.uuid not in known:
+        if not one.is_at_home or isinstance(one.said, str) or one.said.uuid == uuid:
+            continue
+        if one.said.uuid not in gone or one.said.updated_ms >= lives_ms:
             strangers.setdefault(one.said.uuid, one.name)
     if not strangers:
         return Beside(history)
@@ -127,7 +132,7 @@ def _named(table: Table) -> set[str]:
 
 
 def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -> Iterator[_Unnamed]:
-    """The newest versions in a table's folders that it does not name."""
+    """The newest and the oldest versions in a table's folders that it does not name."""
     named, young_ms = _named(table), oldest_named_ms(table)
     at_home = f"{home.rstrip('/')}/metadata/"
     unnamed = list(_listed(table, at_home, named, is_stopped))
@@ -136,7 +141,8 @@ def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -
             unnamed += _listed(table, elsewhere, named, is_stopped)
         except OSError as err:
             yield _Unnamed(elsewhere, f"cannot be listed: {err}", is_at_home=False)
-    newest = heapq.nlargest(MOST, unnamed, key=lambda one: one[1].written_at_ms)
+    unnamed.sort(key=lambda one: one[1].written_at_ms, reverse=True)
+    looked_at = unnamed[:MOST] + unnamed[max(len(unnamed) - OLDEST, MOST) :]
 
     def read(one: tuple[str, StoredFile]) -> Version | str | None:
         if is_stopped():
@@ -151,7 +157,7 @@ def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -
             is_old = file.written_at_ms + 1000 < young_ms  # some stores tell whole seconds
             return None if is_old else f"cannot be read: {type(err).__name__}: {err}"
 
-    for (folder, file), said in zip(newest, threads.each(read, newest, AT_ONCE), strict=True):
+    for (folder, file), said in zip(looked_at, threads.each(read, looked_at, AT_ONCE), strict=True):
         if said is not None:
             yield _Unnamed(file.name, said, folder == at_home)
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from isotherm.contract.identity import levels_of
-from isotherm.contract.paths import folder, in_all_spellings
+from isotherm.contract.paths import folder, in_all_spellings, taken_for
 from isotherm.core.deletion import Neighbours, named_folders, own_folders
 from isotherm.service.ports import LoadedTable
 from isotherm.store.ledger import Ledger, Place
@@ -26,7 +26,8 @@ def neighbours_of(
     others: set[str] = set()
     claims: set[str] = set()
     for one, is_claim in _others(places, mine, home):
-        (claims if is_claim else others).add(folder(one.location))
+        # However it is spelled: what lies there may be named by another spelling, as on a disk.
+        (claims if is_claim else others).update(map(folder, taken_for(one.location)))
     # By the name that he gives a table, nobody keeps what is expired in this one's location.
     made = tuple(Neighbours(own).made)
     nested = _named_within(also_under, loaded.table.name, names) if also_under else ()
@@ -57,6 +58,6 @@ def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[tu
         was_here = was_here or (one.uuid == mine and one.location == home)
         if one.uuid == mine or one.is_gone:
             continue
-        theirs, ours = folder(one.location), folder(home or "")
+        theirs, ours = folder(taken_for(one.location)[-1]), folder(home or "")
         is_claim = was_here and not one.is_home and (theirs.startswith(ours) or ours.startswith(theirs))
         yield one, is_claim

@@ -81,6 +81,7 @@ def read_columns(
     """
     try:
         flat = _flat(json.loads(written.avro_schema), with_bounds=time_column is not None)
+        _check_sizes(flat)
         for count, entries in written.pieces(PIECE_BYTES):
             yield _table(_read(flat, count, entries), written, manifest, time_column)
     except UnreadableError:
@@ -127,6 +128,23 @@ def _batches(flat: Mapping[str, Any], block: Sequence[bytes], most: int) -> list
         file.flush()
         batches = _datafusion().read_avro(file.name).select(*names).execute_stream()
         return [batch.to_pyarrow() for batch in islice(batches, most)]
+
+
+def _check_sizes(kind: Any) -> None:
+    """Check that no value has a size that the schema alone chose: for each null of such a type DataFusion takes as much.
+
+    Where there is no memory for that it ends the process. Raises ValueError.
+    """
+    match kind:
+        case {"type": "fixed", "size": size}:
+            if not 0 <= size <= MOST_FILLER_BYTES:
+                raise ValueError(f"values of {size} bytes")
+        case Mapping():
+            for inner in kind.values():
+                _check_sizes(inner)
+        case list():
+            for inner in kind:
+                _check_sizes(inner)
 
 
 def _zero(kind: Any) -> bytes:

@@ -7,6 +7,7 @@ given, writes nothing, commits nothing, and reads no clock.
 import math
 import struct
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -65,6 +66,10 @@ DELETE_FILE_PATH = 2147483546
 MAX_KEY_CHARS = 16 * 1024
 """Of a partition's key. A file's name in a store has a kilobyte, and holds such values as a rule; in JSON that may be six
 thousand characters. Each key is in memory, in the fold and in events."""
+MAX_PATH_CHARS = MAX_KEY_CHARS
+"""Of a file's location: no store takes as much, and a job names every file of its partition."""
+MOST_TIMES = 10
+"""A manifest may stand in a list so often, and its files count each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,7 @@ def live_files(
     """
     known = {} if known is None else known
     found: list[LiveEntry] = []
+    times = Counter[str]()
     everywhere = frozenset() if partition in (None, UNPARTITIONED) else dividing_nothing(metadata)
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         is_global = manifest.content == ManifestContent.DELETES and manifest.partition_spec_id in everywhere
@@ -163,6 +169,9 @@ def live_files(
         if path not in known:
             live = _live_in(metadata, io, manifest, None if is_global else partition)
             known[path] = tuple(one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
+        times[path] += bool(known[path])
+        if times[path] > MOST_TIMES:
+            raise UnreadableError(f"{snapshot.manifest_list} names {path} more than {MOST_TIMES} times")
         found += known[path]
     return found
 
@@ -175,15 +184,9 @@ def live_elsewhere(
     paths: Collection[str],
     is_stopped: IsStopped = never,
 ) -> set[str]:
-    """Those of some data files that are live in another partition, too. All entries of a snapshot are read for it.
-
-    Raises:
-        Stopped: so it was wanted, between two manifests.
-    """
+    """Those of some data files that are live in another partition, too; all entries are read for it. Raises Stopped."""
     found: set[str] = set()
     for manifest in read_manifest_list(io, snapshot.manifest_list):
-        if manifest.content == ManifestContent.DELETES:
-            continue
         if is_stopped():
             raise Stopped
         live = _live_in(metadata, io, manifest, None)
@@ -217,6 +220,9 @@ def _live_in(
 def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, is_whole: bool) -> LiveEntry:
     file = entry.data_file
     path, offset = identity(entry)
+    texts = (path, file._data[17] or "")  # noqa: SLF001 (0.12 has no property for field 143)
+    if max(map(len, texts)) > MAX_PATH_CHARS or len(file.equality_ids or ()) > MAX_PATH_CHARS:
+        raise UnreadableError(f"a file's location has more than {MAX_PATH_CHARS} characters: {path[:100]}…")
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
     names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
     bounds = _path_bounds(file) if names_data_files else (None, None)
@@ -245,9 +251,9 @@ def _path_bounds(file: DataFile) -> tuple[str | None, str | None]:
 
 
 def _text(bound: bytes | None) -> str | None:
-    """A bound as text. One that a writer cut off within a character says nothing."""
+    """A bound as text. One that a writer cut off within a character says nothing, nor one that no location has."""
     try:
-        return None if bound is None else bound.decode()
+        return None if bound is None or len(bound) > MAX_PATH_CHARS else bound.decode()
     except UnicodeDecodeError:
         return None
 

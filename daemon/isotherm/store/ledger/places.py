@@ -75,11 +75,13 @@ class Places(Part):
         """Places of every table that was ever known, in the order in which they were seen.
 
         Args:
-            texts: only places whose location contains one of these; there may be millions of others.
+            texts: only places whose location contains one of these, or is spelled in no plain way; there may be millions
+                of others.
         """
         rows = self.db.execute(
             "SELECT uuid, location, is_home, is_gone FROM places "
-            "WHERE EXISTS (SELECT 1 FROM json_each(?) WHERE instr(location, value)) ORDER BY number",
-            (json.dumps(list(texts)),),
+            "WHERE EXISTS (SELECT 1 FROM json_each(?) WHERE instr(location, value)) "
+            "OR instr(replace(location, '://', ':'), '//') OR location GLOB '*/.*' OR location GLOB ? ORDER BY number",
+            (json.dumps(list(texts)), "*[?#\\\t\n\r]*"),
         )
         return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]
