@@ -4,6 +4,14 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "a snapshot may name a million manifests that it added",
+        "iceberg/values.py",
+        "if len(added) > MOST_ADDED:",
+        "if False:",
+        "iceberg/manifests/test_hostile.py::"
+        "test_a_snapshot_that_adds_more_manifests_than_a_commit_makes_is_not_read",
+    ),
+    Mutant(
         "a type in a manifest's schema takes as much memory as it says",
         "iceberg/manifests/columns.py",
         "if not 0 <= size <= MOST_FILLER_BYTES:",

@@ -20,7 +20,7 @@ from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.reachability import LARGE_AT_ONCE
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import added_manifests, change_of, names_of, snapshot_of
-from isotherm.service.ports import GoOn, LoadedTable
+from isotherm.service.ports import GoOn, LoadedTable, without_end
 
 Added = tuple[Snapshot, Sequence[ManifestFile]]
 """A snapshot, and the manifests that its list says it added."""
@@ -36,8 +36,8 @@ def changes_confirmed(
     """What some snapshots of a table did, in their order."""
     for start in range(0, len(snapshot_ids), READ_AT_ONCE):
         some = snapshot_ids[start : start + READ_AT_ONCE]
-        added = _together(partial(_added, loaded), some, threads, LARGE_AT_ONCE)
-        fetched = _together(partial(_fetched, loaded), added, threads, LARGE_AT_ONCE)
+        added = _together(partial(_added, loaded), some, threads, go_on)
+        fetched = _together(partial(_fetched, loaded), added, threads, go_on)
         for (snapshot, manifests), data in zip(added, fetched, strict=True):
             with _of(loaded, snapshot.snapshot_id):
                 change = change_of(loaded.handle, snapshot, manifests, data, go_on)
@@ -47,7 +47,7 @@ def changes_confirmed(
 def are_true(loaded: LoadedTable, changes: Sequence[Change], threads: Threads) -> list[bool]:
     """Of each change that an event brought: whether the snapshot's metadata and its manifest list say the same."""
     snapshot_ids = [change.snapshot_id for change in changes]
-    added = _together(partial(_added, loaded), snapshot_ids, threads, LARGE_AT_ONCE)
+    added = _together(partial(_added, loaded), snapshot_ids, threads, without_end)
     return [_is_true(loaded, change, one) for change, one in zip(changes, added, strict=True)]
 
 
@@ -77,10 +77,14 @@ def _fetched(loaded: LoadedTable, added: Added) -> Mapping[str, bytes]:
 
 
 def _together(
-    work: Callable[[Item], Read], items: Sequence[Item], threads: Threads, at_once: int
+    work: Callable[[Item], Read], items: Sequence[Item], threads: Threads, go_on: GoOn
 ) -> list[Read]:
-    """The same for each; a single one, as it is mostly, needs no thread."""
-    return [work(one) for one in items] if len(items) < 2 else list(threads.each(work, items, at_once))
+    """The same for each, in as much time as there is; a single one, as it is mostly, needs no thread."""
+    read: list[Read] = []
+    for one in map(work, items) if len(items) < 2 else threads.each(work, items, LARGE_AT_ONCE):
+        go_on()
+        read.append(one)
+    return read
 
 
 def _of(loaded: LoadedTable, snapshot_id: int) -> AbstractContextManager[None]:

@@ -33,9 +33,14 @@ from isotherm.contract.summary import (
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
+
+MOST_ADDED = 5000
+"""Manifests of its own that a snapshot may have: an import makes one for each of its tasks, some hundreds. Those of dozens
+of snapshots are in memory together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +270,23 @@ def snapshot_of(table: Table, snapshot_id: int) -> PyIcebergSnapshot:
 
 
 def added_manifests(io: FileIO, snapshot: PyIcebergSnapshot) -> list[ManifestFile]:
-    """The manifests that this snapshot added, without those that only carry files over."""
-    return [
-        manifest
-        for manifest in manifests_listed(io, snapshot.manifest_list)
-        if manifest.added_snapshot_id == snapshot.snapshot_id
+    """The manifests that this snapshot added, without those that only carry files over.
+
+    Raises:
+        UnreadableError: they are more than a commit adds.
+    """
+    added: list[ManifestFile] = []
+    for manifest in manifests_listed(io, snapshot.manifest_list):
         # Unknown counts (version 1 may leave them out) are looked into.
-        and (manifest.added_files_count != 0 or manifest.deleted_files_count != 0)
-    ]
+        has_news = manifest.added_files_count != 0 or manifest.deleted_files_count != 0
+        if manifest.added_snapshot_id == snapshot.snapshot_id and has_news:
+            added.append(manifest)
+            if len(added) > MOST_ADDED:
+                why = (
+                    f"{snapshot.manifest_list} names more than {MOST_ADDED} manifests that its snapshot added"
+                )
+                raise UnreadableError(why)
+    return added
 
 
 def change_of(

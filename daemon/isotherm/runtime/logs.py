@@ -3,11 +3,12 @@
 Event names are stable words; everything else is a field, and numbers stay numbers.
 """
 
+import contextlib
 import dataclasses
 import logging
 import re
 import sys
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import structlog
 
@@ -36,11 +37,28 @@ def configure(
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         # One write for each line: lines of two threads never run into each other.
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_Forgiving(sys.stderr)),  # type: ignore[arg-type]  # all that it uses
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(**context)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+
+
+class _Forgiving:
+    """A stream that loses what it cannot write: a log on a full disk, or one that nobody reads, stops no work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write, if that is possible."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush, if that is possible."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def _spelled_out(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

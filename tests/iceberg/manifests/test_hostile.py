@@ -13,6 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FixedType, LongType, NestedField
 
 from isotherm.contract.paths import normalised
+from isotherm.iceberg import values
 from isotherm.iceberg.manifests.avro import AvroData, UnreadableError, file_of
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import MAX_PATH_CHARS, MOST_TIMES, live_files
@@ -78,6 +79,23 @@ def test_a_manifest_that_a_list_names_again_and_again_is_not_held_as_often(lab, 
     else:
         with pytest.raises(UnreadableError, match=f"more than {MOST_TIMES} times"):
             files()
+
+
+@pytest.mark.parametrize("times", [3, 4])
+def test_a_snapshot_that_adds_more_manifests_than_a_commit_makes_is_not_read(lab, monkeypatch, times):
+    """Those of 32 snapshots were in memory together, however often a list named one."""
+    monkeypatch.setattr(values, "MOST_ADDED", 3)
+    table = lab.create()
+    lab.append(table, 1)
+    snapshot = table.refresh().current_snapshot()
+    (manifest,) = read_manifest_list(table.io, snapshot.manifest_list)
+    rewritten_list(table, [manifest] * times)
+
+    if times <= 3:
+        assert len(values.added_manifests(table.io, snapshot)) == times
+    else:
+        with pytest.raises(UnreadableError, match="more than 3 manifests that its snapshot added"):
+            values.added_manifests(table.io, snapshot)
 
 
 @pytest.mark.parametrize("length", [1000, MAX_PATH_CHARS + 1])
