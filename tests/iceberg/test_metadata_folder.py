@@ -15,6 +15,7 @@ from isotherm.core.deletion import FOUND, Cause
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import THREADS
+from isotherm.runtime.clock import now_ms
 from support.builders import DAY
 from support.lab import Lab, uuid_of
 from support.object_store import Fault, object_store
@@ -38,7 +39,9 @@ def filled(lab, commits=8, name="shop.orders"):
 
 def against(table, gone=()):
     return dict(
-        metadata_folder.beside(table, table.metadata.location, frozenset(gone), never, THREADS).against
+        metadata_folder.beside(
+            table, table.metadata.location, frozenset(gone), now_ms(), never, THREADS
+        ).against
     )
 
 

@@ -8,7 +8,7 @@ from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.runtime.breaker import Breaker
-from isotherm.service.ports import Message, NotAsked, Unavailable
+from isotherm.service.ports import Message, NotAnnounced, NotAsked, Unavailable
 from support.contracts.events import event
 from support.fakes import Clock
 
@@ -57,7 +57,7 @@ def test_what_one_client_found_out_no_other_waits_for():
     assert holds.read(0.2) is None
     assert any("topic state" in line for line in told)
     told.clear()
-    with pytest.raises(NotAsked):
+    with pytest.raises(NotAnnounced, match="asked again"):
         events.publish(event(1))
     with pytest.raises(NotAsked):
         holds.write("t/halt", b"{}")

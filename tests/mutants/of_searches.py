@@ -9,7 +9,7 @@ MUTANTS = (
     Mutant(
         "a table that lives in another catalog is gone",
         "iceberg/metadata_folder.py",
-        "one.said.uuid not in gone or one.said.updated_ms >= lives_ms",
+        "one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS",
         "one.said.uuid not in gone",
         "iceberg/test_metadata_folder.py::"
         "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "the files of a table that was renamed go as orphans of the one in its place",
         "iceberg/metadata_folder.py",
-        "if one.said.uuid not in gone or one.said.updated_ms >= lives_ms:",
+        "if one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS:",
         "if False:",
         "iceberg/test_metadata_folder.py::"
         "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",

@@ -32,7 +32,8 @@ MOST = 200
 OLDEST = 100
 """And so many of the oldest: those of a table that was here before."""
 LIVES_MS = 7 * 86_400_000
-"""A table that was written within so long before ours was lives, though this catalog has it not: another one may."""
+"""A table that was written within so long before what was found is old enough lives, though this catalog has it not:
+another one may."""
 LOST_RACE_MS = 600_000
 """A commit that lost against another leaves a version behind. So long after the oldest one that the table names, what it
 went on from may have left the table's log."""
@@ -68,7 +69,14 @@ class Beside:
         return {} if self.strangers is None else {Cause.ORPHAN: self.strangers.why}
 
 
-def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped, threads: Threads) -> Beside:
+def beside(
+    table: Table,
+    home: str,
+    gone: Collection[str],
+    before_ms: int,
+    is_stopped: IsStopped,
+    threads: Threads,
+) -> Beside:
     """What lies in the folders with the table's metadata, and speaks against deleting what was found.
 
     The folders are listed, and then the table is loaded again: what was committed meanwhile is in order. What is about to be
@@ -78,6 +86,7 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         table: as it was loaded.
         home: the location below which its folders are.
         gone: the uuids of tables that are known to be gone.
+        before_ms: what was found was written before this.
         is_stopped: asked between two files.
         threads: how files are read together.
 
@@ -100,12 +109,11 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         mine = [one for one, why in whys if why is not None]
         history = next((f"{one.name} {why}" for one, why in whys if why is not None), None)
     strangers: dict[str, str] = {}
-    lives_ms = min(oldest_named_ms(table), _updated_ms(table) - LIVES_MS)
     for one in read:
         # Elsewhere tables may share a folder; at home they do not.
         if not one.is_at_home or isinstance(one.said, str) or one.said.uuid == uuid:
             continue
-        if one.said.uuid not in gone or one.said.updated_ms >= lives_ms:
+        if one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS:
             strangers.setdefault(one.said.uuid, one.name)
     if not strangers:
         return Beside(history)

@@ -118,7 +118,7 @@ def _against(
         return Refusal(Reason.STALE, why)
     if why := misplaced_table(now.metadata):
         return Refusal(Reason.LOCATION, why)
-    beside = metadata_folder.beside(now, wanted.home, wanted.gone, is_stopped, threads)
+    beside = metadata_folder.beside(now, wanted.home, wanted.gone, wanted.before_ms, is_stopped, threads)
     if beside.history is not None:
         return Refusal(Reason.OTHER_HISTORY, f"in its metadata folder {beside.history}")
     return beside.strangers if wanted.cause is Cause.ORPHAN else None

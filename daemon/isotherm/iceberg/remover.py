@@ -204,7 +204,10 @@ def gathered(
     unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in names]
     beside: Mapping[Cause, str] = {}
     if unnamed and wanted.home is not None:
-        beside = metadata_folder.beside(table, wanted.home, wanted.gone, is_stopped, threads).against
+        before_ms = min(wanted.before_ms.values(), default=0)
+        beside = metadata_folder.beside(
+            table, wanted.home, wanted.gone, before_ms, is_stopped, threads
+        ).against
     return Evidence(
         gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),
