@@ -52,8 +52,8 @@ class Poller:
     def announce_found(self, row: TableRow) -> bool:
         """Announce some of what nobody else announced: a writer without events, or one that crashed before its own.
 
-        Where the topic does not take it, it is left alone for a while, and the table is maintained all the same. Returns whether there is
-        more: left for the next round, or something whose own announcement may be under way.
+        Where the topic does not take it, it is left alone for a while, and the table is maintained all the same. Returns
+        whether there is more: left for the next round, or something whose own announcement may be under way.
         """
         table, key = row.state.table, f"{row.state.table.uuid}/announcing"
         if not self.barrier.is_aside(key):

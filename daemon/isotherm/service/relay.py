@@ -147,7 +147,7 @@ class Relay:
     def _pause(self, err: Unavailable) -> None:
         """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
         self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
-        if not isinstance(err, NotAsked):
+        if not isinstance(err, NotAsked) and not isinstance(err.__cause__, NotAsked):
             self.listen(TrySoon("announcing what a source named", str(err), Outside.SOURCES))
 
     def _catalog_answers(self) -> bool:

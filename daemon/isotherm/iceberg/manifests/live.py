@@ -184,11 +184,13 @@ def live_elsewhere(
     paths: Collection[str],
     is_stopped: IsStopped = never,
 ) -> set[str]:
-    """Those of some data files that are live in another partition, too; all entries are read for it. Raises Stopped."""
+    """Those of some data files that are live in another partition, too; all of data are read for it. Raises Stopped."""
     found: set[str] = set()
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         if is_stopped():
             raise Stopped
+        if manifest.content == ManifestContent.DELETES:
+            continue
         live = _live_in(metadata, io, manifest, None)
         found.update(one.path for one in live if one.partition != partition and one.path in paths)
     return found
