@@ -10,6 +10,27 @@ HANGING = "service/test_hanging_commits.py::"
 
 MUTANTS = (
     Mutant(
+        "the ledger keeps every file of a job",
+        "store/ledger/operations.py",
+        "to_json(job.without_files)",
+        "to_json(job)",
+        "store/test_operations.py::test_a_ledger_keeps_no_file_of_a_job",
+    ),
+    Mutant(
+        "a job takes any number of files",
+        "iceberg/compaction/choice.py",
+        "(size_bytes > left_bytes or len(chosen) >= MAX_JOB_FILES)",
+        "size_bytes > left_bytes",
+        "iceberg/compaction/test_choice.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take0-0]",
+    ),
+    Mutant(
+        "a job merges any number of deletes",
+        "iceberg/manifests/deletes.py",
+        "deletes[:MAX_JOB_FILES]",
+        "deletes",
+        "iceberg/compaction/test_choice.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take2-None]",
+    ),
+    Mutant(
         "an end that nobody knows is cleaned up as a failure",
         COMPACTIONS,
         "elif outcome.kind is OutcomeKind.FAILED:",

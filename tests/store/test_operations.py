@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, Outcome, OutcomeKind
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
+from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Destination, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.store import Ledger
@@ -15,6 +16,7 @@ GIB = 1024**3
 BEGUN = Operation(
     "job", TableId("u", "t"), Action.COMPACT, PartitionKey("{}"), "", "", "", 0, 1_000, bytes_planned=GIB
 )
+DESTINATION = Destination("s3://b/t", "day=1", {"write.data.path": "s3://b/d"})
 
 
 def ended(after_ms, bytes_read=0):
@@ -89,3 +91,20 @@ def test_what_failed_while_the_clock_sprang_ahead_is_tried_again_soon():
 
     held = ledger.setbacks("u", now_ms)[Action.EXPIRE]
     assert (held.failures, held.until_ms < now_ms + HOUR_MS) == (1, True)
+
+
+def test_a_ledger_keeps_no_file_of_a_job():
+    """A partition of a million files would be 236 MB for each write, and one of four million no text that SQLite takes."""
+    files = tuple(LiveFile(f"s3://b/{number}", FileKind.DATA, 1, 1, 1) for number in range(1000))
+    others = frozenset((f"s3://b/other-{number}", None) for number in range(1000))
+    job = CompactionJob(
+        "job", BEGUN.table, UNPARTITIONED, "", 0, 5, 7, files, files, others, 1, "", "", DESTINATION, staying=files
+    )  # fmt: skip
+    ledger = Ledger(None)
+    ledger.save(BEGUN, job)
+
+    ((operation, found),) = ledger.unfinished()
+
+    assert operation == BEGUN
+    assert found == replace(job, data_files=(), delete_files=(), staying=(), bystanders=frozenset())
+    assert (found.destination, found.base_snapshot_id, found.base_sequence_number) == (DESTINATION, 5, 7)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
+from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten, saved_bytes, taken, tier
 from isotherm.core.policy.policy import Compact
@@ -118,6 +118,22 @@ def test_parts_come_to_an_end_and_lose_no_row(state, at_most):
         assert before.data_total.rows - gone <= state.data_total.rows <= before.data_total.rows
     else:
         pytest.fail(f"still due after 2,000 parts: {owed.why}")
+
+
+@pytest.mark.parametrize(
+    ("take", "files"),
+    [
+        (Take(96 * MIB), MAX_JOB_FILES),
+        (Take(merges_deletes=True), MAX_JOB_FILES),
+        (Take(with_deletes=True), MAX_JOB_FILES + 50_000),
+    ],
+)
+def test_a_job_opens_no_more_files_than_it_can_in_some_minutes(take, files):
+    """They were a million of a kilobyte, which by their bytes is a job of a minute."""
+    deletes = {FileKind.POSITION_DELETES: FileStats(50_000, 50_000, 50 * MIB)}
+    state = replace(partition(1_000_000, KIB), deletes=deletes)
+
+    assert taken(state, replace(take, at_most_bytes=MAX_JOB_BYTES)).files == files
 
 
 def test_one_delete_row_does_not_make_the_whole_partition_part_of_the_small_files():

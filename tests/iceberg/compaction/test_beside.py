@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.manifest import FileFormat
 
 from isotherm.contract.identity import UNPARTITIONED, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
+from support.live_entries import entry
 
 
 def live(path: str, number: int, kind: FileKind = FileKind.DATA) -> LiveEntry:
-    return LiveEntry(path, None, kind, 0, UNPARTITIONED, number, 10, 1, FileFormat.PARQUET, False)
+    return entry(path, kind, number, size_bytes=10)
 
 
 OLD = [live("a", 1), live("b", 2), live("c", 9)]

@@ -1,11 +1,9 @@
 """Which deletes apply to which data files: a search must answer what holding each against each does."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.manifest import FileFormat, ManifestContent, ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestFile
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
@@ -13,28 +11,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import Take
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry
-
-
-def entry(path: str, kind: FileKind = FileKind.DATA, number: int = 1, **more: Any) -> LiveEntry:
-    values: dict[str, Any] = {"spec_id": 0, "partition": PartitionKey("{}"), "size_bytes": 1, **more}
-    return LiveEntry(
-        path,
-        None,
-        kind,
-        sequence_number=number,
-        rows=1,
-        file_format=FileFormat.PARQUET,
-        is_encrypted=False,
-        **values,
-    )
-
-
-def delete(path: str = "d", number: int = 1, **more: Any) -> LiveEntry:
-    return entry(path, FileKind.POSITION_DELETES, number, **more)
-
-
-def equality(number: int, **more: Any) -> LiveEntry:
-    return entry("e", FileKind.EQUALITY_DELETES, number, equality_ids=(1,), **more)
+from support.live_entries import delete, entry, equality
 
 
 def applies(delete: LiveEntry, data: LiveEntry) -> bool:

@@ -1,7 +1,7 @@
 """Work: what can be done, a compaction bound to its files, what an executor made of it, what came of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -18,6 +18,10 @@ JOB_BYTES_PER_S = 20 * 1024**2
 
 MAX_JOB_BYTES = 10 * 1024**3
 """What one job reads at most: some nine minutes. What is larger is done in parts."""
+
+
+MAX_JOB_FILES = 10_000
+"""What one job opens at most of each kind: some five minutes where a store takes 30 ms for each."""
 
 
 MERGED_FILE_BYTES = 64 * 1024**2
@@ -64,7 +68,7 @@ class Take:
     converts_equality: bool = False
     """And equality deletes become position deletes, merged with those; of files that stay the key columns are read."""
     at_most_bytes: int | None = None
-    """So much of them, but two files at least (one, with deletes). None: all."""
+    """So much of them, and MAX_JOB_FILES, but two files at least (one, with deletes). None: all."""
     through_number: int | None = None
     """Those alone that came with this sequence number or an earlier one, beside writers that go on to append. None: all."""
 
@@ -122,6 +126,11 @@ class CompactionJob:
     """Where deletes are merged, the data files that stay and that these deletes may name."""
     converts_equality: bool = False
     """What its equality deletes say of files that stay is written too, as positions."""
+
+    @property
+    def without_files(self) -> Self:
+        """All that it takes to find out what became of it, and what it wrote. Its files may be a million."""
+        return replace(self, data_files=(), delete_files=(), staying=(), bystanders=frozenset())
 
     @property
     def named_files(self) -> tuple[LiveFile, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.files import NO_FILES, FileStats, total
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take
+from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Action, Take
 from isotherm.core.planner.file_selection import rewritten, taken
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import View
@@ -51,7 +51,9 @@ def requested(view: View, planned: Plan) -> Backlog:
     """What a plan asks for, which is all that is due: by law nothing is once it is done. No second plan is made."""
     each = [_work(view, request) for request in planned.requests]
     found = total(each)
-    jobs = sum(max(math.ceil(one.bytes / MAX_JOB_BYTES), 1) for one in each)
+    jobs = sum(
+        max(math.ceil(one.bytes / MAX_JOB_BYTES), math.ceil(one.files / MAX_JOB_FILES), 1) for one in each
+    )
     return Backlog(jobs, found.files, found.bytes, rounds=1 if planned.requests else 0)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from isotherm.core.model.decisions import COMMIT_BYTES
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, total
-from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take, keys_bytes
+from isotherm.core.model.jobs import MAX_JOB_FILES, MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.state import PartitionState
 
 SMALL = 0.75
@@ -142,6 +142,7 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
     if take.with_deletes:
         return _some_of_all(partition, _share(partition, take))
     left_bytes, least, selected = take.at_most_bytes, 2, {}
+    left = None if left_bytes is None else MAX_JOB_FILES
     if left_bytes is not None:
         beside = _merged(partition, take) + _looked_through(partition, take, NO_FILES)
         left_bytes = max(left_bytes - beside.bytes, 0)
@@ -150,11 +151,12 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
         if bucket_bounds(bucket)[1] > take.below_bytes:
             break
         fit = stats.files if left_bytes is None else left_bytes * stats.files // max(stats.bytes, 1)
-        files = min(stats.files, max(fit, least))
+        files = min(stats.files, max(fit, least), stats.files if left is None else left)
         if files <= 0:
             break
         selected[bucket] = _part(stats, files)
         least -= files
+        left = None if left is None else left - files
         left_bytes = None if left_bytes is None else left_bytes - selected[bucket].bytes
     return selected
 
@@ -179,10 +181,11 @@ def _some_of_all(partition: PartitionState, share: float) -> dict[int, FileStats
 
 def _share(partition: PartitionState, take: Take) -> float:
     """Which part of a partition one job may take that is about its deletes; they are read too."""
-    wanted_bytes = partition.data_total.bytes + partition.deletes_total.bytes
-    if take.at_most_bytes is None or wanted_bytes <= take.at_most_bytes:
+    if take.at_most_bytes is None:
         return 1.0
-    return take.at_most_bytes / wanted_bytes
+    wanted_bytes = partition.data_total.bytes + partition.deletes_total.bytes
+    of_files = MAX_JOB_FILES / max(partition.data_total.files, 1)
+    return min(take.at_most_bytes / max(wanted_bytes, 1), of_files, 1.0)
 
 
 def _applied(partition: PartitionState, take: Take, done: FileStats) -> dict[FileKind, FileStats]:
@@ -229,9 +232,10 @@ def _merged_positions(partition: PartitionState, take: Take) -> FileStats:
     deletes = total(_small_deletes(partition, take.deletes_below_bytes).values())
     if deletes.files < 2:
         return NO_FILES
-    if take.merged_bytes is None or deletes.bytes <= take.merged_bytes:
+    if take.merged_bytes is None:
         return deletes
-    return _part(deletes, min(max(take.merged_bytes * deletes.files // deletes.bytes, 2), deletes.files))
+    fit = take.merged_bytes * deletes.files // max(deletes.bytes, 1)
+    return _part(deletes, min(max(fit, 2), deletes.files, MAX_JOB_FILES))
 
 
 def _small_deletes(partition: PartitionState, below_bytes: int | None) -> Mapping[int, FileStats]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.core.model.jobs import Take, keys_bytes
+from isotherm.core.model.jobs import MAX_JOB_FILES, Take, keys_bytes
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable
 from isotherm.iceberg.manifests.live import LiveEntry
@@ -173,7 +173,7 @@ def _chosen(
     left_bytes = max(take.at_most_bytes - beside_bytes - min(of_many, take.at_most_bytes // 2), 0)
     for entry in sorted(wanted, key=order):
         size_bytes = entry.size_bytes + of_one[normalised(entry.path)]
-        if len(chosen) >= least and size_bytes > left_bytes:
+        if len(chosen) >= least and (size_bytes > left_bytes or len(chosen) >= MAX_JOB_FILES):
             break
         chosen.append(entry)
         left_bytes -= size_bytes

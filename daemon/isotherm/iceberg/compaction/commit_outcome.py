@@ -74,7 +74,7 @@ def _settled(
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.CRASHED, why, was_sent=True)
     if may_land and all(snapshot.snapshot_id != asserted_head_id for snapshot in metadata.snapshots):
         return None  # a replica that lags shows the table from before that head; or that head has expired
-    if head_id != asserted_head_id or any(strangers(job, live)):
+    if head_id != asserted_head_id:
         why = f"the head is {head_id} by now, and the table's history does not show the job"
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.LOST, why, was_sent=True)
     return None

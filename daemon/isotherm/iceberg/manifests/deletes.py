@@ -9,15 +9,16 @@ divides nothing, to all older data files of the table.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import accumulate, takewhile
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import Take
+from isotherm.core.model.jobs import MAX_JOB_FILES, Take
 from isotherm.iceberg.manifests.live import LiveEntry
 
 _Identity = tuple[str, int | None]
@@ -80,7 +81,7 @@ class DataFiles:
 
 def mergeable(
     deletes: Iterable[LiveEntry], live: Iterable[LiveEntry], spec_id: int, take: Take
-) -> list[LiveEntry]:
+) -> Sequence[LiveEntry]:
     """Those of a partition's position-delete files of which one can be made: the oldest, two at least or none.
 
     What is made belongs to one spec, and applies to data of that spec alone. A file that names a single data file applies
@@ -109,15 +110,12 @@ def mergeable(
     return _as_many(small, take.merged_bytes) or _as_many(ours, take.merged_bytes)
 
 
-def _as_many(deletes: Iterable[LiveEntry], at_most_bytes: int | None) -> list[LiveEntry]:
+def _as_many(deletes: Sequence[LiveEntry], at_most_bytes: int | None) -> Sequence[LiveEntry]:
     """The first of these files, as many as may be read, two at least or none."""
-    found: list[LiveEntry] = []
-    left_bytes = at_most_bytes
-    for delete in deletes:
-        if left_bytes is not None and len(found) > 1 and delete.size_bytes > left_bytes:
-            break
-        found.append(delete)
-        left_bytes = None if left_bytes is None else left_bytes - delete.size_bytes
+    found = deletes if at_most_bytes is None else deletes[:MAX_JOB_FILES]
+    if at_most_bytes is not None:
+        sums = accumulate(delete.size_bytes for delete in found)
+        found = found[: max(sum(1 for _ in takewhile(lambda size: size <= at_most_bytes, sums)), 2)]
     return found if len(found) > 1 else []
 
 

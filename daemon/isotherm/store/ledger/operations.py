@@ -92,7 +92,7 @@ class Operations(Part):
     """The operations of all tables."""
 
     def save(self, operation: Operation, job: CompactionJob | None = None) -> None:
-        """Keep an operation; the bound job stays with it until it has ended for good."""
+        """Keep an operation; the bound job, without its files, stays with it until it has ended for good."""
         self.db.execute(
             "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, bytes, job) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
@@ -108,7 +108,7 @@ class Operations(Part):
                 operation.started_at_ms,
                 to_json(operation),
                 operation.bytes_charged,
-                None if job is None else to_json(job),
+                None if job is None else to_json(job.without_files),
             ),
         )
 
