@@ -13,8 +13,7 @@ from pyiceberg.table import StaticTable
 
 from isotherm.core.deletion import FOUND, Cause
 from isotherm.iceberg import metadata_folder
-from isotherm.iceberg.manifests.reachability import never
-from isotherm.iceberg.threads import THREADS
+from isotherm.iceberg.threads import THREADS, never
 from isotherm.runtime.clock import now_ms
 from support.builders import DAY
 from support.lab import Lab, uuid_of

@@ -14,9 +14,9 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.iceberg import metadata_folder, orphans
-from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.orphans import find
 from isotherm.iceberg.remover import sweep
+from isotherm.iceberg.threads import never
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Search, Sweep
 from support.lab import Lab, uuid_of

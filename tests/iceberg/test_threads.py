@@ -7,6 +7,7 @@ import pytest
 
 from isotherm.iceberg.threads import (
     MOST_LEFT,
+    MOST_S,
     Asking,
     Beside,
     IsStopped,
@@ -296,3 +297,54 @@ def test_what_was_given_is_let_go() -> None:
     known = [weakref.ref(next(given)) for _ in range(19)]
 
     assert [one() for one in known[:-1]] == [None] * 18
+
+
+def test_no_more_is_begun_than_twice_as_many_as_may_be_at_once_before_it_is_taken() -> None:
+    """One list of manifests of a large table takes 60 MB, and a hundred of them waited for the first."""
+    begun, go_on, is_full = [], Event(), Event()
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 0:
+            assert go_on.wait(30)
+        if item == 3:
+            is_full.set()
+        return item
+
+    found = Threads().each(work, range(100), 2)
+    first = Thread(target=lambda: taken.append(next(found)))
+    taken: list[int] = []
+    first.start()
+    assert is_full.wait(30)
+    go_on.set()
+    first.join(30)
+
+    for item in found:
+        taken.append(item)
+        assert len(begun) <= len(taken) + 4
+    assert taken == list(range(100))
+
+
+def test_work_that_gets_on_and_on_is_given_up_all_the_same() -> None:
+    """It keeps saying that it lives, and keeps the same work of every other table waiting."""
+    clock, step = Clock(), Barrier(2, timeout=30)
+    beside: Beside[str] = Beside(LIMIT_S, clock.monotonic_s)
+
+    def work(is_stopped: IsStopped) -> str:
+        for _ in range(2):
+            step.wait()
+            is_stopped()
+            step.wait()
+        return "never asked for"
+
+    beside.start("of one table", work)
+    ended = []
+    for seconds in (MOST_S, 1):
+        clock.advance(seconds)
+        step.wait()
+        step.wait()
+        ended.append([*beside.ended()])
+    (nothing, ((name, error),)) = ended
+
+    assert not nothing
+    assert (name, str(error)) == ("of one table", f"not done after {MOST_S:.0f}s, though it got on")

@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "a request that may still land counts as lost",
         OUTCOME,
-        "if head_id != asserted_head_id or any(strangers(job, live)):",
+        "if head_id != asserted_head_id:",
         "if True:",
         (
             "iceberg/compaction/test_commit_outcome.py::"
@@ -270,7 +270,7 @@ MUTANTS = (
     Mutant(
         "a request that cannot land any more is waited for without end",
         OUTCOME,
-        "if head_id != asserted_head_id or any(strangers(job, live)):",
+        "if head_id != asserted_head_id:",
         "if False:",
         (
             "iceberg/compaction/test_commit_outcome.py::"

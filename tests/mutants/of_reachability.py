@@ -6,12 +6,41 @@ EXPIRY = "iceberg/test_expiry.py::"
 REACHED = "iceberg/manifests/test_numbers.py::"
 
 MUTANTS = (
+    Mutant(
+        "any number of lists wait for the first",
+        "iceberg/threads.py",
+        "while room.acquire() and not stop.is_set():",
+        "while not stop.is_set():",
+        "iceberg/test_threads.py::"
+        "test_no_more_is_begun_than_twice_as_many_as_may_be_at_once_before_it_is_taken",
+    ),
+    Mutant(
+        "one table's work that never ends keeps that of all others waiting",
+        "iceberg/threads.py",
+        "if now_s - self._began_s > MOST_S:",
+        "if False:",
+        "iceberg/test_threads.py::test_work_that_gets_on_and_on_is_given_up_all_the_same",
+    ),
+    Mutant(
+        "a list that many snapshots name is read for each",
+        "iceberg/manifests/snapshot_files.py",
+        "list(dict.fromkeys(one.manifest_list for one in snapshots))",
+        "[one.manifest_list for one in snapshots]",
+        REACHED + "test_a_list_that_all_snapshots_name_is_read_once",
+    ),
+    Mutant(
+        "the manifests of a question may fill the memory",
+        "iceberg/manifests/snapshot_files.py",
+        "if len(found) + len(known) > MOST_NAMED:",
+        "if False:",
+        REACHED + "test_lists_that_name_too_many_manifests_together_prove_nothing",
+    ),
     # reachability: what an expiry leaves without a reader
     Mutant(
         "what was only carried over into a manifest counts as gone",
-        "iceberg/manifests/reachability.py",
-        "if entry.status != ManifestEntryStatus.DELETED:",
-        "if entry.status == ManifestEntryStatus.ADDED:",
+        "iceberg/manifests/snapshot_files.py",
+        "if entry.status != ManifestEntryStatus.DELETED",
+        "if entry.status == ManifestEntryStatus.ADDED",
         REACHED + "test_a_file_goes_only_when_no_manifest_that_stays_names_it",
     ),
     # reachability: what reaches a marked file
@@ -24,21 +53,21 @@ MUTANTS = (
     ),
     Mutant(
         "a file under another spelling is not found",
-        "iceberg/manifests/reachability.py",
+        "iceberg/manifests/snapshot_files.py",
         "for path in taken_for(location) if path in wanted}",
         "for path in (location,) if path in wanted}",
         "iceberg/test_remover.py::test_a_file_that_is_registered_again_stays",
     ),
     Mutant(
         "a file goes that a snapshot names by a location that is not plain",
-        "iceberg/manifests/reachability.py",
+        "iceberg/manifests/snapshot_files.py",
         "for path in taken_for(location) if path in wanted}",
         "for path in (normalised(location),) if path in wanted}",
         ("iceberg/test_remover.py::test_a_file_that_is_registered_again_under_a_name_that_means_it_stays"),
     ),
     Mutant(
         "a manifest that was cut off is a proof",
-        "iceberg/manifests/reachability.py",
+        "iceberg/manifests/snapshot_files.py",
         "if len(manifest.data) < least:",
         "if False:",
         ("iceberg/test_remover.py::test_a_manifest_that_is_shorter_than_its_list_says_proves_nothing"),
@@ -46,7 +75,7 @@ MUTANTS = (
     Mutant(
         "manifests that a snapshot needs go",
         "iceberg/manifests/reachability.py",
-        "        yield _among((one.path for one in manifests.values()), wanted)\n",
+        "        yield among(manifests, wanted)\n",
         "",
         REACHED + "test_manifests_and_lists_are_reached_as_files_are",
     ),

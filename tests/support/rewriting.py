@@ -16,8 +16,8 @@ from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
-from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep
+from isotherm.iceberg.threads import never
 from isotherm.parquet.table_description import described
 from isotherm.service.ports import Bound, Sweep, Swept
 

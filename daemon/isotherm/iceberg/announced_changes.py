@@ -14,7 +14,7 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.manifests.avro import content
 from isotherm.iceberg.manifests.counts import LARGE_BYTES
-from isotherm.iceberg.manifests.reachability import SIZES
+from isotherm.iceberg.manifests.snapshot_files import SIZES
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import deltas_of, names_of, totals_of
 from isotherm.service.ports import GoOn, LoadedTable

@@ -30,10 +30,10 @@ from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import may_hold
-from isotherm.iceberg.manifests.reachability import last_sequence_number, never
+from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads
+from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,

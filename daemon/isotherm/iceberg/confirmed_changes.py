@@ -17,7 +17,7 @@ from isotherm.core.model.changes import Change
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.manifests.avro import content
 from isotherm.iceberg.manifests.counts import LARGE_BYTES
-from isotherm.iceberg.manifests.reachability import LARGE_AT_ONCE
+from isotherm.iceberg.manifests.snapshot_files import LARGE_AT_ONCE
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import added_manifests, change_of, names_of, snapshot_of
 from isotherm.service.ports import GoOn, LoadedTable, without_end

@@ -45,10 +45,10 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
+from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
 from isotherm.iceberg.values import astray, needed_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 

@@ -11,8 +11,7 @@ from tenacity.nap import sleep
 
 from isotherm.contract.identity import levels_of, name_from
 from isotherm.iceberg.errors import says_nothing_of_it, translated, wanted_pause_s
-from isotherm.iceberg.manifests.reachability import never
-from isotherm.iceberg.threads import Beside, IsStopped, Threads
+from isotherm.iceberg.threads import Beside, IsStopped, Threads, never
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
 

@@ -11,8 +11,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.iceberg.manifests.reachability import never
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.threads import IsStopped, never
 from isotherm.iceberg.values import kept_until_ms
 
 APART_MS = 5 * 60_000

@@ -18,8 +18,8 @@ from isotherm.contract.paths import is_plain, normalised, taken_for
 from isotherm.contract.summary import committed_at_of
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
 from isotherm.core.orphans import Strangers
-from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number
-from isotherm.iceberg.threads import IsStopped, Threads
+from isotherm.iceberg.manifests.reachability import last_sequence_number
+from isotherm.iceberg.threads import IsStopped, Stopped, Threads
 from isotherm.iceberg.values import summary_of
 
 PAUSES_S = (0.5, 1.5)

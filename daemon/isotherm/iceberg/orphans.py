@@ -29,10 +29,10 @@ from isotherm.core.orphans import (
 )
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number, never, reaching
+from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Search
 
 _SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")

@@ -17,17 +17,10 @@ from isotherm.contract.paths import normalised, taken_for
 from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import (
-    Stopped,
-    last_sequence_number,
-    never,
-    reached,
-    reaching,
-    youngest,
-)
+from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.orphans import ByName
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
 

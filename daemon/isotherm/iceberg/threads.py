@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
 from isotherm.runtime.clock import monotonic_s
@@ -20,8 +20,21 @@ IsStopped = Callable[[], bool]
 """Asked between two steps, by any thread: true ends the work. Whoever asks has got on."""
 
 
+class Stopped(Exception):  # noqa: N818 (it is no error)
+    """The caller does not want the answer any more."""
+
+
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
 MOST_LEFT = 16
 """Threads of one kind of work that were given up and have not ended. With so many, no other is begun."""
+
+
+MOST_S = 3 * 3600.0
+"""What a piece of work beside the loop may take that gets on all the time: others of its kind wait for it."""
 
 
 class NotBegunError(TimeoutError):
@@ -57,8 +70,8 @@ ALL_LEFT = Left()
 class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
-    The limit is for one step: work that keeps asking whether it is stopped goes on. Work that never asks is one step.
-    What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
+    The limit is for one step: work that keeps asking whether it is stopped goes on, for three hours at most. Work that
+    never asks is one step. What takes longer is given up: its thread is left to itself (it ends with the process), and the next
     thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
     keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up. Where many hang
     for ever, the next thing is not begun, and ends at once with a TimeoutError.
@@ -87,11 +100,11 @@ class Beside(Generic[Result]):
             if future.done():
                 self._running = None
                 yield name, future.exception() or future.result()
-            elif self._clock_s() - progress.at_s > self._limit_s:
+            elif (why := progress.refusal(self._limit_s)) is not None:
                 progress.stop.set()
                 self._running = None
                 self._give_up(future)
-                yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
+                yield name, why
         self._go_on()
 
     def stop(self, name: str) -> None:
@@ -272,17 +285,26 @@ class _Asker(Generic[Question, Answer, Result]):
 
 
 class _Progress:
-    """When some work asked last whether it is stopped."""
+    """When some work began, and when it asked last whether it is stopped."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
         self.stop = Event()
-        self.at_s = clock_s()
+        self._began_s = self._at_s = clock_s()
 
     def report(self) -> bool:
         """Note that the work goes on; whether it is to stop."""
-        self.at_s = self._clock_s()
+        self._at_s = self._clock_s()
         return self.stop.is_set()
+
+    def refusal(self, limit_s: float) -> TimeoutError | None:
+        """Why the work is given up now, where a step may take so long; or None where it goes on."""
+        now_s = self._clock_s()
+        if now_s - self._at_s > limit_s:
+            return TimeoutError(f"not done after {limit_s:.0f}s")
+        if now_s - self._began_s > MOST_S:
+            return TimeoutError(f"not done after {MOST_S:.0f}s, though it got on")
+        return None
 
 
 class Threads:
@@ -317,13 +339,14 @@ class Threads:
     def each(self, work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> Iterator[Result]:
         """The same for each of some items, so many at once; the results in their order.
 
-        Where the system gives fewer threads, fewer are at once; where it gives none, one after another.
+        No more than twice as many are begun before what they gave is taken: results may be large. Where the system gives
+        fewer threads, fewer are at once; where it gives none, one after another.
         """
         results = {place: Future[Result]() for place in range(len(items))}
-        places, stop = deque(results), Event()
+        places, stop, room = deque(results), Event(), Semaphore(2 * at_once)
 
         def run() -> None:
-            while not stop.is_set():
+            while room.acquire() and not stop.is_set():
                 try:
                     place = places.popleft()
                 except IndexError:
@@ -347,9 +370,11 @@ class Threads:
                     break
             for place in range(len(items)):
                 wait([results[place]])
-                yield results.pop(place).result()  # what was given is let go: lists of manifests are large
+                yield results.pop(place).result()
+                room.release()
         finally:
             stop.set()
+            room.release(at_once)
 
     def pause(self, seconds: float, is_stopped: IsStopped) -> None:
         """Let some time pass, unless the work is stopped."""

@@ -4,12 +4,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
 from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, reached, youngest
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from isotherm.iceberg.remover import sweep
@@ -135,6 +137,67 @@ def test_manifests_and_lists_are_reached_as_files_are(lab):
     found = reached(table.metadata, table.io, needed, None)
 
     assert found == {normalised(path) for path in needed}
+
+
+class TwoClusters(PyArrowFileIO):
+    """Two clusters of HDFS, each a folder of this machine."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.opened = folder, []
+
+    def new_input(self, location):
+        self.opened.append(location)
+        return super().new_input(location.replace("hdfs://", f"file://{self.folder}/"))
+
+
+def on_clusters(lab, folder, places):
+    """A table of which one snapshot names the manifest of another table at each of these places; its files."""
+    files, manifests = [], []
+    for number, place in enumerate(places):
+        table = lab.create(f"shop.of_{number}")
+        lab.append(table, 1)
+        (manifest,) = table.refresh().current_snapshot().manifests(table.io)
+        files += [task.file.file_path for task in table.scan().plan_files()]
+        local = Path(folder, place.removeprefix("hdfs://"))
+        local.parent.mkdir(parents=True, exist_ok=True)
+        local.write_bytes(Path(normalised(manifest.manifest_path)).read_bytes())
+        manifest[0] = place
+        manifests.append(manifest)
+    table = lab.create()
+    metadata, place = table.metadata, f"{table.location()}/metadata/snap-1.avro"
+    write_manifest_list(table.io, metadata, place, 1, None, 1, manifests)
+    snapshot = Snapshot(snapshot_id=1, sequence_number=1, timestamp_ms=now_ms(), manifest_list=place)
+    return metadata.model_copy(update={"snapshots": [snapshot]}), files
+
+
+def test_files_of_two_clusters_are_two_whatever_their_paths(lab, tmp_path):
+    """To know a manifest by its path alone was to leave out what the other one names."""
+    files = TwoClusters(tmp_path / "hdfs")
+    metadata, live = on_clusters(lab, files.folder, ["hdfs://a/t/m.avro", "hdfs://b/t/m.avro"])
+
+    assert reached(metadata, files, live, None) == {normalised(path) for path in live}
+
+
+def test_a_list_that_all_snapshots_name_is_read_once(lab, tmp_path):
+    files = TwoClusters(tmp_path / "hdfs")
+    metadata, live = on_clusters(lab, files.folder, ["hdfs://a/t/m.avro"])
+    (one,) = metadata.snapshots
+    many = [one.model_copy(update={"snapshot_id": number}) for number in range(1, 40)]
+
+    found = reached(metadata.model_copy(update={"snapshots": many}), files, [*live, "/gone"], None)
+
+    assert found == {normalised(path) for path in live}
+    assert files.opened == [one.manifest_list, "hdfs://a/t/m.avro"]
+
+
+def test_lists_that_name_too_many_manifests_together_prove_nothing(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr("isotherm.iceberg.manifests.snapshot_files.MOST_NAMED", 1)
+    files = TwoClusters(tmp_path / "hdfs")
+    metadata, live = on_clusters(lab, files.folder, ["hdfs://a/t/m.avro", "hdfs://b/t/n.avro"])
+
+    with pytest.raises(UnreadableError, match="more than 1 manifests together"):
+        reached(metadata, files, live, None)
 
 
 def second_file(lab):

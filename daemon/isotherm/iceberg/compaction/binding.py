@@ -25,10 +25,10 @@ from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files, partition_type
-from isotherm.iceberg.manifests.reachability import never, reached
+from isotherm.iceberg.manifests.reachability import reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.threads import IsStopped, never
 from isotherm.iceberg.unpublished import unpublished
 from isotherm.service.ports import Bound
 

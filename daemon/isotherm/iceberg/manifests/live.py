@@ -56,9 +56,8 @@ from isotherm.contract.identity import (
 )
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import Stopped, never
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.threads import IsStopped, Stopped, never
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""

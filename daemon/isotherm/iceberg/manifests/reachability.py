@@ -3,52 +3,23 @@
 It answers two questions. Before an expiry: which files will probably be unreachable (`left_behind`)? Before a deletion,
 as its proof: which of these files are still reachable (`reached`)? It only reads, and decides nothing. A list or
 manifest that cannot be read raises an error; it never makes the answer shorter.
-
-A store takes some 30 ms for each file, so some are read together.
 """
 
-from collections import ChainMap
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import chain, pairwise
-from typing import TypeVar
+from collections.abc import Collection, Container, Iterator
+from itertools import pairwise
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.contract.paths import normalised, taken_for
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
-from isotherm.iceberg.manifests.avro import ALONE_BYTES, MAX_BYTES, TooLargeError, UnreadableError
-from isotherm.iceberg.manifests.reading import Manifest, manifests_listed, read_manifest_list
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads
+from isotherm.iceberg.manifests.snapshot_files import Named, SnapshotFiles, among
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
 
-_DAMAGED = (FileNotFoundError, UnreadableError)
-"""What no second try mends."""
-Read = TypeVar("Read")
-LARGE_BYTES = 1024 * 1024
-"""A manifest with more counts as large."""
-LARGE_AT_ONCE = 8
-"""Large manifests that are read together: 64 MiB with files of the usual size."""
-WIDE_LIST = 5000
-"""Manifests that a list has at least that counts as large; those of one history are alike."""
-SIZES = ((LARGE_BYTES, REQUESTS_AT_ONCE), (ALONE_BYTES, LARGE_AT_ONCE), (MAX_BYTES, 1))
-"""How many manifests of up to a size are read together, or of one event: 128 MiB of them, or one."""
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
-
-
-class Stopped(Exception):  # noqa: N818 (it is no error)
-    """The caller does not want the answer any more."""
-
-
-def never() -> bool:
-    """Go on to the end."""
-    return False
 
 
 def last_sequence_number(metadata: TableMetadata) -> int | None:
@@ -86,14 +57,14 @@ def left_behind(
     leaving = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in going]
     nearest = _nearest(metadata, going)
     is_line = len(nearest) == 1 and sum(one.parent_snapshot_id not in going for one in leaving) == 1
-    files = _Files(io, is_stopped, threads)
-    theirs = _by_path(chain.from_iterable(files.lists(leaving, if_damaged=())))
-    near = _by_path(chain.from_iterable(files.lists(nearest)))
-    needed = set(near)
+    files = SnapshotFiles(io, is_stopped, threads)
+    theirs = files.named(leaving, if_damaged={})
+    near = files.named(nearest)
+    needed = {normalised(path) for path in near}
     needed |= {normalised(one.manifest_list) for one in metadata.snapshots if one.snapshot_id not in going}
     needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
     may_share = [
-        manifest.manifest_path
+        path
         for path, manifest in near.items()
         if path not in theirs or _may_have_carried(manifest, going, is_line)
     ]
@@ -101,7 +72,7 @@ def left_behind(
         needed.update(normalised(path) for path in paths)
     left = [snapshot.manifest_list for snapshot in leaving]
     left += [path for snapshot_id, path in _statistics(metadata) if snapshot_id in going]
-    alone = [theirs[path].manifest_path for path in theirs.keys() - near.keys()]
+    alone = list(theirs.keys() - near.keys())
     left += alone
     for paths in files.live(alone, if_damaged=()):
         left += paths
@@ -110,17 +81,13 @@ def left_behind(
     return sorted(found[path] for path in found.keys() - needed)
 
 
-def _may_have_carried(shared: ManifestFile, going: Collection[int], is_line: bool) -> bool:
+def _may_have_carried(shared: Named, going: Collection[int], is_line: bool) -> bool:
     """Whether a manifest that both sides have may hold files that a going snapshot has in another one.
 
     It does where it was written in the place of others. If the going snapshots follow one another, without branches or
     gaps, one of them must have written it.
     """
-    return shared.has_existing_files() and (not is_line or shared.added_snapshot_id in going)
-
-
-def _by_path(manifests: Iterable[ManifestFile]) -> dict[str, ManifestFile]:
-    return {normalised(manifest.manifest_path): manifest for manifest in manifests}
+    return shared.has_existing_files and (not is_line or shared.added_snapshot_id in going)
 
 
 def _nearest(metadata: TableMetadata, going: Collection[int]) -> list[Snapshot]:
@@ -193,30 +160,15 @@ def reaching(
     """
     named = [snapshot.manifest_list for snapshot in metadata.snapshots]
     named += [path for _, path in _statistics(metadata)]
-    yield _among(named, wanted)
+    yield among(named, wanted)
     anchor, young = _young(metadata, seen)
-    files = _Files(io, is_stopped, threads)
-    looked_at: dict[str, _Named] = {}
-    if young and anchor is not None:
-        for new in files.names([anchor], looked_at):
-            looked_at |= new
-    # The first one alone: a history shares most of its manifests, and only what is new of the others is kept.
-    windows = [0, *range(1, len(young), LISTS_AT_ONCE), len(young)] if young else []
-    at_once = REQUESTS_AT_ONCE
-    for start, end in pairwise(windows):
-        manifests: dict[str, _Named] = {}
-        for new in files.names(young[start:end], ChainMap(manifests, looked_at), at_once):
-            manifests |= new
-        if start == 0 and len(manifests) > WIDE_LIST:
-            at_once = LARGE_AT_ONCE
+    files = SnapshotFiles(io, is_stopped, threads)
+    looked_at = files.named([anchor]) if young and anchor is not None else {}
+    for start in range(0, len(young), LISTS_AT_ONCE):
+        manifests = files.named(young[start : start + LISTS_AT_ONCE], looked_at)
         looked_at |= manifests
-        yield _among((one.path for one in manifests.values()), wanted)
+        yield among(manifests, wanted)
         yield from files.reach(manifests.values(), wanted)
-
-
-def _among(locations: Iterable[str], wanted: Container[str]) -> set[str]:
-    """Which of these files, normalised, some locations may mean."""
-    return {path for location in locations for path in taken_for(location) if path in wanted}
 
 
 def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None, list[Snapshot]]:
@@ -269,121 +221,3 @@ def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
         yield table_statistics.snapshot_id, table_statistics.statistics_path
     for partition_statistics in metadata.partition_statistics:
         yield partition_statistics.snapshot_id, partition_statistics.statistics_path
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A manifest as a list names it."""
-
-    path: str
-    length: int
-    """In bytes; as somebody wrote it, so it decides how many are tried together at first, and that fewer are no proof."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The manifest lists and manifests of a table, some of them read together; it stops between two."""
-
-    io: FileIO
-    is_stopped: IsStopped
-    threads: Threads
-
-    def lists(
-        self, snapshots: Sequence[Snapshot], if_damaged: Sequence[ManifestFile] | None = None
-    ) -> Iterator[Sequence[ManifestFile]]:
-        """The manifests of each snapshot; those given in the place of a damaged list, which else is an error."""
-        lists = [one.manifest_list for one in snapshots]
-        return self._each(self._list, lists, if_damaged, LARGE_AT_ONCE)
-
-    def names(
-        self, snapshots: Sequence[Snapshot], known: Container[str], at_once: int = REQUESTS_AT_ONCE
-    ) -> Iterator[dict[str, _Named]]:
-        """The manifests of each snapshot that are not known, by normalised path."""
-
-        def read(location: str) -> dict[str, _Named]:
-            # One after another: a list of a wide table has tens of thousands.
-            return {
-                path: _Named(one.manifest_path, one.manifest_length)
-                for one in manifests_listed(self.io, location)
-                if (path := normalised(one.manifest_path)) not in known
-            }
-
-        return self._each(read, [one.manifest_list for one in snapshots], at_once=at_once)
-
-    def live(
-        self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
-    ) -> Iterator[Sequence[str]]:
-        """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
-        return self._by_size(
-            lambda location, limit: list(self._live(location, limit)), manifests, SIZES[1:], if_damaged
-        )
-
-    def reach(self, manifests: Collection[_Named], wanted: Container[str]) -> Iterator[set[str]]:
-        """Which of these files, normalised, are live in each manifest."""
-        lengths = {one.path: one.length for one in manifests}
-
-        def read(location: str, limit: int) -> set[str]:
-            return _among(self._live(location, limit, lengths[location]), wanted)
-
-        small = [one.path for one in manifests if one.length <= LARGE_BYTES]
-        large = [one.path for one in manifests if one.length > LARGE_BYTES]
-        yield from self._by_size(read, small, SIZES)
-        yield from self._by_size(read, large, SIZES[1:])
-
-    def _list(self, location: str) -> Sequence[ManifestFile]:
-        return read_manifest_list(self.io, location)
-
-    def _live(self, location: str, limit: int, least: int = 0) -> Iterator[str]:
-        manifest = Manifest.read(self.io, location, max_bytes=limit)
-        if len(manifest.data) < least:
-            # Cut off between two blocks, it would read as a whole one that names fewer files.
-            raise UnreadableError(f"{location} has {len(manifest.data)} bytes, and should have {least}")
-        for entry in manifest:
-            if entry.status != ManifestEntryStatus.DELETED:
-                yield entry.data_file.file_path
-
-    def _by_size(
-        self,
-        read: Callable[[str, int], Read],
-        locations: Sequence[str],
-        sizes: Sequence[tuple[int, int]],
-        if_damaged: Read | None = None,
-    ) -> Iterator[Read]:
-        """The same for each file; those that are larger than allowed are read again, fewer of them together."""
-        damaged = None if if_damaged is None else [if_damaged]
-        for limit, at_once in sizes:
-            larger: list[str] = []
-            attempt: Callable[[str], list[Read]] = partial(_attempt, read, limit, larger)
-            for results in self._each(attempt, locations, damaged, at_once):
-                yield from results
-            locations = larger
-
-    def _each(
-        self,
-        read: Callable[[str], Read],
-        locations: Sequence[str],
-        if_damaged: Read | None = None,
-        at_once: int = REQUESTS_AT_ONCE,
-    ) -> Iterator[Read]:
-        def work(location: str) -> Read:
-            if self.is_stopped():
-                raise Stopped
-            try:
-                return read(location)
-            except _DAMAGED:
-                if if_damaged is None:
-                    raise
-                return if_damaged
-
-        return self.threads.each(work, locations, at_once)
-
-
-def _attempt(read: Callable[[str, int], Read], limit: int, larger: list[str], location: str) -> list[Read]:
-    """A file of at most so many bytes, or nothing after its name was noted among the larger ones."""
-    try:
-        return [read(location, limit)]
-    except TooLargeError:
-        if limit == MAX_BYTES:
-            raise
-        larger.append(location)
-        return []

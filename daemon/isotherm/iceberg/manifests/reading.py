@@ -182,16 +182,16 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     return list(manifests_listed(files, location))
 
 
-def manifests_listed(files: FileIO, location: str) -> Iterator[ManifestFile]:
-    """The same, decoded one after another; what is damaged may show only at the end.
+def manifests_listed(files: FileIO, location: str, max_bytes: int = MAX_LIST_BYTES) -> Iterator[ManifestFile]:
+    """The same; it is read now, and decoded one after another, so what is damaged may show only at the end.
 
     Raises:
-        UnreadableError: the file is damaged, or ends too early.
+        UnreadableError: the file is damaged, ends too early, or (TooLargeError) has more bytes.
     """
-    avro = AvroData(location, content(files, location, max_bytes=MAX_LIST_BYTES))
+    avro = AvroData(location, content(files, location, max_bytes=max_bytes))
     if (count := avro.count()) > MAX_LISTED:
         raise UnreadableError(f"{location} names {count} manifests, more than {MAX_LISTED}")
-    yield from avro.decoded(_understood(_list_reader, avro).read)
+    return avro.decoded(_understood(_list_reader, avro).read)
 
 
 def _understood(understand: "_lru_cache_wrapper[T]", avro: AvroData) -> T:
