@@ -4,6 +4,13 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "all files of a partition are in memory, however many",
+        "iceberg/manifests/live.py",
+        "if len(found) > MOST_LIVE:",
+        "if False:",
+        "iceberg/manifests/test_hostile.py::test_a_partition_of_more_files_than_fit_in_memory_is_not_compacted[3]",
+    ),
+    Mutant(
         "a snapshot may name a million manifests that it added",
         "iceberg/values.py",
         "if len(added) > MOST_ADDED:",
@@ -48,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "a partition value of a megabyte is kept wherever a key is",
-        "iceberg/manifests/live.py",
+        "iceberg/manifests/partition_values.py",
         "if len(key) > MAX_KEY_CHARS:",
         "if False:",
         "authority/test_table_owner.py::test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other",

@@ -39,7 +39,7 @@ from pyiceberg.types import (
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
 from isotherm.iceberg.manifests.counts import MAX_KEYS_CHARS, Question, census
-from isotherm.iceberg.manifests.live import MAX_KEY_CHARS, entry_partition_key
+from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key
 from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.service.ports import TooLong
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly

@@ -81,6 +81,26 @@ def test_a_manifest_that_a_list_names_again_and_again_is_not_held_as_often(lab, 
             files()
 
 
+@pytest.mark.parametrize("most", [4, 3])
+def test_a_partition_of_more_files_than_fit_in_memory_is_not_compacted(lab, monkeypatch, most):
+    """Nine million, in manifests of 28 KB, took five gigabytes."""
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 2):
+        lab.append(table, hour)
+    many, one = partitions(table.refresh())
+    monkeypatch.setattr("isotherm.iceberg.manifests.live.MOST_LIVE", most)
+
+    def files(key):
+        return len(live_files(table.metadata, table.io, table.current_snapshot(), key))
+
+    assert files(one) == 1
+    if most == 4:
+        assert files(many) == 4
+    else:
+        with pytest.raises(UnreadableError, match="more than 3 live files"):
+            files(many)
+
+
 @pytest.mark.parametrize("times", [3, 4])
 def test_a_snapshot_that_adds_more_manifests_than_a_commit_makes_is_not_read(lab, monkeypatch, times):
     """Those of 32 snapshots were in memory together, however often a list named one."""

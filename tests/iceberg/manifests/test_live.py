@@ -44,7 +44,8 @@ from pyiceberg.types import (
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.iceberg.manifests.live import DELETE_FILE_PATH, live_files, partition_record
+from isotherm.iceberg.manifests.live import DELETE_FILE_PATH, live_files
+from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
 from support.manifest_entries import read

@@ -24,7 +24,8 @@ from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files, partition_type
+from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files
+from isotherm.iceberg.manifests.partition_values import partition_type
 from isotherm.iceberg.manifests.reachability import reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table

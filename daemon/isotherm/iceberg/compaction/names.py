@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 from isotherm.clients.locations import has_folders, is_scattered, location_provider
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Destination
-from isotherm.iceberg.manifests.live import partition_record
+from isotherm.iceberg.manifests.partition_values import partition_record
 
 MISSING_IN_A_ROW = 8
 """So many numbers that are not there end the list: as many files may be deleted at once when a process dies."""

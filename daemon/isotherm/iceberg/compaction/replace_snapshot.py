@@ -34,8 +34,9 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, entry_partition_key, identity, partition_record
+from isotherm.iceberg.manifests.live import LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
+from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import (
     added,

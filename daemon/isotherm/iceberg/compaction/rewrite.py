@@ -32,7 +32,7 @@ from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
 from isotherm.iceberg.compaction.source import Source
-from isotherm.iceberg.manifests.live import partition_record
+from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.values import name_mapping_of
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of

@@ -31,7 +31,8 @@ from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.entry_projection import Brief
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
-from isotherm.iceberg.manifests.live import checked_key, file_kind
+from isotherm.iceberg.manifests.live import file_kind
+from isotherm.iceberg.manifests.partition_values import checked_key
 from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.service.ports import GoOn, without_end
 

@@ -22,7 +22,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.core.units import DAY_MS, MINUTE_MS
-from isotherm.iceberg.manifests.live import column_type
+from isotherm.iceberg.manifests.partition_values import column_type
 
 _NARROWEST_FIRST: Final = (HourTransform, DayTransform, IdentityTransform, MonthTransform, YearTransform)
 

@@ -47,7 +47,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.iceberg.manifests.live import partition_type, signed_halves
+from isotherm.iceberg.manifests.partition_values import partition_type, signed_halves
 from isotherm.iceberg.manifests.reading import READ_VERSION
 
 BLOCK_ENTRIES = 500
