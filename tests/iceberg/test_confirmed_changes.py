@@ -7,7 +7,7 @@ import pytest
 
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.confirmed_changes import READ_AT_ONCE
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import TooLong, Unavailable
 from support.lab import Lab
 
 COMMITS = 4
@@ -52,6 +52,20 @@ def test_the_lists_of_many_commits_are_read_at_the_same_time_when_a_head_is_conf
 
     assert catalog.are_true(loaded, [changes[0], lie, *changes[2:]]) == [True, False, True, True]
     assert len(opened) == COMMITS
+
+
+def test_a_head_is_confirmed_in_as_much_time_as_there_is(lab, catalog):
+    """Sixty lists of a hundred thousand names are a minute in which no event of any table is taken."""
+    loaded, ids = load(lab, catalog)
+    changes, asked = list(catalog.changes(loaded, ids)), []
+
+    def go_on():
+        asked.append(True)
+        if len(asked) == 2:
+            raise TooLong("it takes too long")
+
+    with pytest.raises(TooLong):
+        catalog.are_true(loaded, changes, go_on)
 
 
 def test_lists_and_little_manifests_of_what_nobody_announced_are_read_at_the_same_time(lab, catalog):

@@ -4,6 +4,13 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "confirming a head takes as long as it takes",
+        "iceberg/confirmed_changes.py",
+        "snapshot_ids, threads, go_on)",
+        "snapshot_ids, threads, lambda: None)",
+        "iceberg/test_confirmed_changes.py::test_a_head_is_confirmed_in_as_much_time_as_there_is",
+    ),
+    Mutant(
         "all files of a partition are in memory, however many",
         "iceberg/manifests/live.py",
         "if len(found) > MOST_LIVE:",

@@ -248,9 +248,11 @@ class IcebergCatalog:
         """What the manifests of events say, in their order; None for one that says nothing that can be believed."""
         return changes_announced(asked, self._threads, go_on)
 
-    def are_true(self, loaded: LoadedTable, changes: Sequence[Change]) -> Sequence[bool]:
+    def are_true(
+        self, loaded: LoadedTable, changes: Sequence[Change], go_on: GoOn = without_end
+    ) -> Sequence[bool]:
         """Of each change that an event brought, whether its snapshot's metadata and manifest list say the same."""
-        return are_true(loaded, changes, self._threads)
+        return are_true(loaded, changes, self._threads, go_on)
 
     def scan(self, loaded: LoadedTable, go_on: GoOn = without_end) -> Scan:
         """Everything, from all manifests of the head."""

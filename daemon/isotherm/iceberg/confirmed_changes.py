@@ -20,7 +20,7 @@ from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.snapshot_files import LARGE_AT_ONCE
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import added_manifests, change_of, names_of, snapshot_of
-from isotherm.service.ports import GoOn, LoadedTable, without_end
+from isotherm.service.ports import GoOn, LoadedTable
 
 Added = tuple[Snapshot, Sequence[ManifestFile]]
 """A snapshot, and the manifests that its list says it added."""
@@ -44,10 +44,10 @@ def changes_confirmed(
             yield change
 
 
-def are_true(loaded: LoadedTable, changes: Sequence[Change], threads: Threads) -> list[bool]:
+def are_true(loaded: LoadedTable, changes: Sequence[Change], threads: Threads, go_on: GoOn) -> list[bool]:
     """Of each change that an event brought: whether the snapshot's metadata and its manifest list say the same."""
     snapshot_ids = [change.snapshot_id for change in changes]
-    added = _together(partial(_added, loaded), snapshot_ids, threads, without_end)
+    added = _together(partial(_added, loaded), snapshot_ids, threads, go_on)
     return [_is_true(loaded, change, one) for change, one in zip(changes, added, strict=True)]
 
 

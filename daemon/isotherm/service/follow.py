@@ -262,7 +262,7 @@ class Follower:
         while row.state.head is not None and row.state.head not in places:
             row = self._undone(row, loaded)
         if row.state.head is not None:
-            for _ in range(self._believed_wrongly(row, loaded, ancestors[places[row.state.head] :])):
+            for _ in range(self._believed_wrongly(row, loaded, ancestors[places[row.state.head] :], go_on)):
                 row = self._undone(row, loaded)
         head = row.state.head
         missing = ancestors if head is None else ancestors[: places.get(head, 0)]
@@ -310,15 +310,15 @@ class Follower:
             self._ledger.forget_account(uuid, change.snapshot_id)
         return replace(row, state=prior.state)
 
-    def _believed_wrongly(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> int:
+    def _believed_wrongly(self, row: TableRow, loaded: LoadedTable, line: Sequence[int], go_on: GoOn) -> int:
         """How many changes must be undone, because an event said something else than its metadata and manifest list."""
         believed: list[Change] = []
-        for snapshot_id in ancestors:
+        for snapshot_id in line:
             recorded = self._fold.recorded(loaded.table.uuid, snapshot_id)
             if snapshot_id == row.confirmed_head or recorded is None:
                 break
             believed.append(recorded[0])
-        verdicts = enumerate(self._catalog.are_true(loaded, believed), start=1)
+        verdicts = enumerate(self._catalog.are_true(loaded, believed, go_on), start=1)
         return max((number for number, is_true in verdicts if not is_true), default=0)
 
     def rebuild_later(self, table: TableId) -> None:

@@ -177,7 +177,9 @@ class Catalog(Protocol):
         """
         ...
 
-    def are_true(self, loaded: LoadedTable, changes: Sequence[Change]) -> Sequence[bool]:
+    def are_true(
+        self, loaded: LoadedTable, changes: Sequence[Change], go_on: GoOn = without_end
+    ) -> Sequence[bool]:
         """Of each change that an event brought, whether its snapshot's metadata and manifest list say the same.
 
         The lists are read at the same time.
