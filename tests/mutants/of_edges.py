@@ -25,7 +25,7 @@ MUTANTS = (
         "clients/catalog.py",
         "stop_at_first_fault()",
         "pass",
-        "clients/test_first_fault.py::test_a_thousand_faults_of_one_kind_are_told_as_those_of_the_first",
+        "clients/test_pyiceberg_models.py::test_a_thousand_faults_of_one_kind_are_told_as_those_of_the_first",
     ),
     Mutant(
         "what is wrong in a map of an event is noted as often as it is there",
@@ -36,10 +36,10 @@ MUTANTS = (
     ),
     Mutant(
         "a schema keeps a long name once for each column in it",
-        "clients/first_fault.py",
+        "clients/pyiceberg_models.py",
         "if around > MAX_NAMES_AROUND * count:",
         "if False:",
-        "clients/test_first_fault.py::test_full_names_of_columns_do_not_multiply",
+        "clients/test_pyiceberg_models.py::test_full_names_of_columns_do_not_multiply",
     ),
     Mutant(
         "metadata may have as many values as fit into its bytes",
