@@ -40,10 +40,10 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
-from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
+from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.clock import monotonic_s
