@@ -1,4 +1,5 @@
-"""After an expiry nobody who reads a table as of a time gets another snapshot than the one that was current then."""
+"""After an expiry nobody who reads a table as of a time gets another snapshot than the one that was current then, and each
+snapshot is the child of the one that it was."""
 
 from datetime import datetime, timedelta
 
@@ -43,6 +44,22 @@ def test_no_time_gets_another_snapshot_than_it_had(tmp_path, happens):
     assert now
     assert {at_ms: before[at_ms] for at_ms in now} == now
     assert now[max(before)] == table.metadata.current_snapshot_id
+
+
+def test_a_snapshot_keeps_the_name_of_a_parent_that_goes(tmp_path):
+    """By it a writer who began there commits, and what was staged there is published on nothing else."""
+    lab = Lab(tmp_path)
+    table = lab.create()
+    known = [lab.append(table, 1).snapshot_id for _ in range(4)]
+    table.manage_snapshots().create_branch(known[0], "aside").commit()
+    table.refresh().append(table.scan().to_arrow(), branch="aside")
+    before = {one.snapshot_id: one.parent_snapshot_id for one in table.refresh().metadata.snapshots}
+    reading = read(table, [known[1], known[2]], now_ms())
+    expire(lab.catalog, "shop.orders", uuid_of(table), reading, "job", lambda _: None, now_ms())
+
+    after = {one.snapshot_id: one.parent_snapshot_id for one in table.refresh().metadata.snapshots}
+    assert after == {key: parent for key, parent in before.items() if key not in known[1:3]}
+    assert after[known[3]] == known[2]
 
 
 BEHIND = timedelta(seconds=70)

@@ -6,6 +6,13 @@ EXPIRY = "iceberg/test_expiry.py::"
 ASTRAY = "service/test_astray.py::"
 
 MUTANTS = (
+    Mutant(
+        "what stays forgets a parent that goes",
+        "iceberg/snapshot_log.py",
+        'update={"snapshots": kept, "last_updated_ms": updated_ms}',
+        'update={"last_updated_ms": updated_ms}',
+        "iceberg/test_snapshot_log.py::test_a_snapshot_keeps_the_name_of_a_parent_that_goes",
+    ),
     # What no branch or tag reaches
     Mutant(
         "what a rollback left goes at once, so that it cannot be taken back",
