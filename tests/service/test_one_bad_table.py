@@ -1,5 +1,6 @@
 """What is damaged of one table keeps no other, and no other partition of it, from being maintained."""
 
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -246,3 +247,28 @@ def test_the_default_lab_is_quiet(tmp_path):
     lab.settled().stop()
 
     assert of(lab, seen.TableFailed) == []
+
+
+def test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table(lab):
+    """SQLite refuses a text of a gigabyte, and the stores are well all the same."""
+    large, small = (lab.create(f"shop.{name}") for name in ("aaa", "bbb"))
+    service = started(lab)
+    settle(service)
+    for db in (service.fold.db, service.ledger.db):
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
+    lab.append(large, *range(100))
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(small, hour)
+    for _ in range(60):
+        service.step(0)
+        wait_for_children(service)
+        if of(lab, seen.JobEnded):
+            break
+
+    assert [(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)] == [
+        ("shop.bbb", OutcomeKind.DONE)
+    ]
+    (failed,) = of(lab, seen.TableFailed)
+    assert failed.name == "shop.aaa"
+    assert "fits into no row of a store: string or blob too big" in failed.error
+    service.stop()
