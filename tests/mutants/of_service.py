@@ -286,6 +286,13 @@ MUTANTS = (
         "store/test_pruning.py::test_only_what_is_confirmed_is_due",
     ),
     Mutant(
+        "any number of files is asked for in one text",
+        MARKS,
+        "while some := list(islice(left, ASKED_AT_ONCE)):",
+        "while some := list(left):",
+        "store/test_marks.py::test_any_number_of_files_is_asked_for_in_texts_that_sqlite_takes",
+    ),
+    Mutant(
         "a table's home is where it was seen last",
         "store/ledger/places.py",
         "MIN(number)",
