@@ -1,6 +1,7 @@
 """What is damaged of one table keeps no other, and no other partition of it, from being maintained."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -220,6 +221,27 @@ def test_operations_of_tables_that_are_gone_keep_no_other_from_being_settled(lab
         service.round()
     assert not [one for one, _ in service.ledger.unfinished() if one.action is Action.EXPIRE]
     assert {one.reason for one in service.ledger.operations() if one.job_id.startswith("gone")} == {"gone"}
+    service.stop()
+
+
+def test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    settle(service)
+    for number, job_id in enumerate(("damaged", "live")):
+        shop = TableId(uuid_of(table), f"shop.{job_id}")
+        service.ledger.save(Operation(job_id, shop, Action.EXPIRE, None, "", "", "", 0, number))
+    with closing(sqlite3.connect(lab.root / "state" / "ledger.db")) as db, db:
+        assert db.execute("UPDATE operations SET value = '{' WHERE job_id = 'damaged'").rowcount
+    for _ in range(3):
+        service.round()
+        lab.ahead_ms += 1000
+
+    assert list(service.ledger.open_jobs()) == ["damaged"]
+    (failed,) = of(lab, seen.TableFailed)
+    assert (failed.name, failed.doing) == ("shop.damaged", "looking for the fate of job damaged")
+    assert "a stored Operation cannot be read" in failed.error
     service.stop()
 
 
