@@ -251,6 +251,16 @@ MUTANTS = (
         ALERTS,
     ),
     Mutant(
+        "jobs whose end is never told are kept for ever",
+        "telemetry/job_metrics.py",
+        "if len(self._started) > MOST_STARTED:",
+        "if False:",
+        (
+            "telemetry/test_metrics.py::"
+            "test_of_jobs_whose_end_is_never_told_the_oldest_count_as_those_of_an_earlier_process"
+        ),
+    ),
+    Mutant(
         "nobody is told that a state drifted",
         "telemetry/healing_metrics.py",
         "self._of(self.drift, what.table.name).inc()",
