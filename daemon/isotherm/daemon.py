@@ -5,6 +5,7 @@ and Ctrl-C stop the loop at the next turn, within twenty seconds in any case, a 
 """
 
 import contextlib
+import errno
 import faulthandler
 import gc
 import os
@@ -74,6 +75,15 @@ EXIT_CRASHED = 70
 """sysexits.h EX_SOFTWARE: a mistake of ours outside of any table. Starting again may help."""
 EXIT_FENCED = 69
 """sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
+PASSING = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+        *(errno.EBUSY, errno.EIO, errno.ENOLCK, errno.ESTALE, errno.ETIMEDOUT),
+    }
+)
+"""What the operating system says of a full disk, of a machine that is short of something, and of a disk or a share that
+fails: it may be another one in a moment. A path that cannot be, or a right that is missing, waits for a person."""
 
 Answer = TypeVar("Answer")
 
@@ -114,8 +124,7 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         return 0
     except (StoreError, OSError) as err:
         logs.get().error("bad_state", why=str(err))
-        # A store that is locked, or a disk that is full, may be another one in a moment.
-        return EXIT_ERROR if isinstance(err.__cause__, StoreBusy) else EXIT_BAD_CONFIG
+        return code_of_bad_state(err)
     try:
         service = _service(config, stores, health, listen, wait_for, reports)
         if service is not None:
@@ -136,6 +145,12 @@ def _tell_hanging() -> None:
     logs.get().error(
         "loop_hangs", hint="what each thread does stands below; the process is to be started again"
     )
+
+
+def code_of_bad_state(err: StoreError | OSError) -> int:
+    """The exit code of a start at which the state folder cannot be used: whether that may pass by itself."""
+    passes = isinstance(err.__cause__, StoreBusy) or (isinstance(err, OSError) and err.errno in PASSING)
+    return EXIT_ERROR if passes else EXIT_BAD_CONFIG
 
 
 def ending_of(err: Exception) -> tuple[str, int]:

@@ -1,13 +1,15 @@
 """Before the loop turns for the first time."""
 
+import errno
 import sqlite3
 import threading
 
 import pytest
 
-from isotherm.daemon import ending_of, while_alive
+from isotherm.daemon import code_of_bad_state, ending_of, while_alive
 from isotherm.runtime.settings import ConfigError
 from isotherm.service.ports import Fenced
+from isotherm.store.database import StoreError
 
 
 class Ticks:
@@ -50,3 +52,27 @@ def test_what_goes_wrong_while_they_are_opened_is_raised():
 )
 def test_each_end_has_a_name_in_the_log_and_a_code(error, event, code):
     assert ending_of(error) == (event, code)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), 1),
+        (OSError(errno.EIO, "Input/output error"), 1),
+        (OSError(errno.EACCES, "Permission denied"), 78),
+        (OSError(errno.EROFS, "Read-only file system"), 78),
+        (OSError(errno.ENOTDIR, "Not a directory"), 78),
+        (StoreError("ledger.db has version 9, this program knows 8: a newer one wrote it"), 78),
+    ],
+)
+def test_a_start_is_tried_again_where_what_keeps_the_state_from_being_used_may_pass(error, code):
+    assert code_of_bad_state(error) == code
+
+
+@pytest.mark.parametrize("trouble", ["database is locked", "database or disk is full"])
+def test_so_it_is_where_a_store_says_that(trouble):
+    error = StoreError(trouble)
+    error.__cause__ = sqlite3.OperationalError(trouble)
+
+    assert code_of_bad_state(error) == 1

@@ -342,6 +342,16 @@ MUTANTS = (
         "iceberg/compaction/test_local_copy.py::test_an_answer_that_ends_early_is_no_hole",
     ),
     Mutant(
+        "a file of any length is copied to the disk of our stores",
+        "iceberg/compaction/local_copy.py",
+        "if size_bytes > listed_bytes:",
+        "if False:",
+        (
+            "iceberg/compaction/test_local_copy.py::"
+            "test_of_a_file_that_is_longer_than_its_manifest_says_nothing_is_copied"
+        ),
+    ),
+    Mutant(
         "deletes that no reader applies are applied",
         "iceberg/compaction/deleted_rows.py",
         "if path in spellings and set(spellings[path]) != {name}:",

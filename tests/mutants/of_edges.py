@@ -251,6 +251,30 @@ MUTANTS = (
         ALERTS,
     ),
     Mutant(
+        "jobs whose end is never told are kept for ever",
+        "telemetry/job_metrics.py",
+        "if len(self._started) > MOST_STARTED:",
+        "if False:",
+        (
+            "telemetry/test_metrics.py::"
+            "test_of_jobs_whose_end_is_never_told_the_oldest_count_as_those_of_an_earlier_process"
+        ),
+    ),
+    Mutant(
+        "a daemon that starts on a full disk waits for a person",
+        "daemon.py",
+        "or (isinstance(err, OSError) and err.errno in PASSING)",
+        "",
+        "daemon/test_start.py::test_a_start_is_tried_again_where_what_keeps_the_state_from_being_used_may_pass",
+    ),
+    Mutant(
+        "a daemon whose store is locked when it starts waits for a person",
+        "daemon.py",
+        "passes = isinstance(err.__cause__, StoreBusy) or",
+        "passes =",
+        "daemon/test_start.py::test_so_it_is_where_a_store_says_that",
+    ),
+    Mutant(
         "nobody is told that a state drifted",
         "telemetry/healing_metrics.py",
         "self._of(self.drift, what.table.name).inc()",

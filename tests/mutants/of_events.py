@@ -9,6 +9,13 @@ INTAKE = "service/intake.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
+    Mutant(
+        "a value that fits into no row ends the daemon",
+        "store/database.py",
+        "except (sqlite3.DataError, OverflowError) as err:",
+        "except OverflowError as err:",
+        "service/test_one_bad_table.py::test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table",
+    ),
     # Damaged manifests
     Mutant(
         "a length below zero leads the decoder out of its bytes",

@@ -9,6 +9,13 @@ AGE = "service/ledger_age.py"
 MUTANTS = (
     # Holds
     Mutant(
+        "a wait that is no JSON ends the daemon",
+        "store/ledger/holds.py",
+        "CASE WHEN json_valid(value) THEN ",
+        "CASE WHEN TRUE THEN ",
+        "store/test_holds.py::test_a_wait_that_cannot_be_read_keeps_no_other_from_being_lifted[no JSON]",
+    ),
+    Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",
         "service/holds.py",
         "self._take_or_reject(key, value)",

@@ -24,6 +24,13 @@ MUTANTS = (
         "service/test_no_answers.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
     ),
     Mutant(
+        "an operation that cannot be read keeps all others open",
+        "service/unfinished_operations.py",
+        "for job_id, name in self.ledger.open_jobs().items()",
+        "for job_id, name in ((one.job_id, one.table.name) for one, _ in self.ledger.unfinished())",
+        "service/test_one_bad_table.py::test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled",
+    ),
+    Mutant(
         "tables in dead buckets that a source names take the loop's time",
         "service/relay.py",
         "if self.monotonic_s() >= deadline_s:\n                break",
@@ -284,6 +291,13 @@ MUTANTS = (
         "AND cause IN (SELECT value FROM json_each(?))",
         "AND ? <> ''",
         "store/test_pruning.py::test_only_what_is_confirmed_is_due",
+    ),
+    Mutant(
+        "any number of files is asked for in one text",
+        MARKS,
+        "while some := list(islice(left, ASKED_AT_ONCE)):",
+        "while some := list(left):",
+        "store/test_marks.py::test_any_number_of_files_is_asked_for_in_texts_that_sqlite_takes",
     ),
     Mutant(
         "a table's home is where it was seen last",

@@ -1,5 +1,7 @@
 """What is damaged of one table keeps no other, and no other partition of it, from being maintained."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -222,6 +224,27 @@ def test_operations_of_tables_that_are_gone_keep_no_other_from_being_settled(lab
     service.stop()
 
 
+def test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    settle(service)
+    for number, job_id in enumerate(("damaged", "live")):
+        shop = TableId(uuid_of(table), f"shop.{job_id}")
+        service.ledger.save(Operation(job_id, shop, Action.EXPIRE, None, "", "", "", 0, number))
+    with closing(sqlite3.connect(lab.root / "state" / "ledger.db")) as db, db:
+        assert db.execute("UPDATE operations SET value = '{' WHERE job_id = 'damaged'").rowcount
+    for _ in range(3):
+        service.round()
+        lab.ahead_ms += 1000
+
+    assert list(service.ledger.open_jobs()) == ["damaged"]
+    (failed,) = of(lab, seen.TableFailed)
+    assert (failed.name, failed.doing) == ("shop.damaged", "looking for the fate of job damaged")
+    assert "a stored Operation cannot be read" in failed.error
+    service.stop()
+
+
 def test_a_table_that_is_made_again_is_found_though_another_daemon_had_the_old_one(lab):
     table = lab.create()
     lab.append(table, 1)
@@ -246,3 +269,28 @@ def test_the_default_lab_is_quiet(tmp_path):
     lab.settled().stop()
 
     assert of(lab, seen.TableFailed) == []
+
+
+def test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table(lab):
+    """SQLite refuses a text of a gigabyte, and the stores are well all the same."""
+    large, small = (lab.create(f"shop.{name}") for name in ("aaa", "bbb"))
+    service = started(lab)
+    settle(service)
+    for db in (service.fold.db, service.ledger.db):
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
+    lab.append(large, *range(100))
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(small, hour)
+    for _ in range(60):
+        service.step(0)
+        wait_for_children(service)
+        if of(lab, seen.JobEnded):
+            break
+
+    assert [(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)] == [
+        ("shop.bbb", OutcomeKind.DONE)
+    ]
+    (failed,) = of(lab, seen.TableFailed)
+    assert failed.name == "shop.aaa"
+    assert "fits into no row of a store: string or blob too big" in failed.error
+    service.stop()

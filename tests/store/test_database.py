@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from isotherm.store.database import connect, transaction
+from isotherm.store.database import StoreTrouble, TooLargeError, connect, transaction
 
 THINGS = (
     "CREATE TABLE things (name TEXT PRIMARY KEY)",
@@ -53,3 +53,22 @@ def test_a_commit_that_fails_leaves_no_transaction_open_into_which_the_next_one_
     save(connection, "kept")
     connection.rollback()
     assert names(connection) == ["kept"]
+
+
+def save_many(connection, *names):
+    with transaction(connection):
+        connection.executemany("INSERT INTO things VALUES (?)", [(name,) for name in names])
+
+
+@pytest.mark.parametrize("value", ["x" * 1001, 2**63], ids=["a text", "a number"])
+@pytest.mark.parametrize("write", [save, save_many], ids=["one row after another", "many rows"])
+def test_a_value_that_fits_into_no_row_is_no_trouble_of_the_store(connection, write, value):
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
+    with pytest.raises(TooLargeError, match="too"):
+        write(connection, "before", value)
+    assert not connection.in_transaction
+    assert not isinstance(TooLargeError(), StoreTrouble)
+    assert names(connection) == []
+
+    save(connection, "after")
+    assert names(connection) == ["after"]

@@ -1,5 +1,7 @@
 """A file that is marked stays marked, whatever marks it again and comes to nothing."""
 
+import sqlite3
+
 import pytest
 
 from isotherm.contract.identity import TableId
@@ -106,3 +108,14 @@ def test_what_came_of_many_files_is_saved_at_once(ledger, end):
 
     assert saved == ["BEGIN IMMEDIATE", "COMMIT"]
     assert due(ledger, 3) == {}
+
+
+def test_any_number_of_files_is_asked_for_in_texts_that_sqlite_takes(ledger):
+    paths = [f"s3://lake/shop/orders/data/{number:06}.parquet" for number in range(12_000)]
+    ledger.mark("t", "job", marks("job", *paths[1:]), 1, due_at_ms=2)
+    ledger.db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 300_000)
+
+    assert ledger.waiting_among("t", iter(paths)) == len(paths) - 1
+    ledger.postponed("t", dict.fromkeys(paths, "gc.enabled=false"), 10)
+    assert ledger.due_deletions("t", 10, 1) == []
+    assert ledger.overdue("t", 10).files == len(paths) - 1

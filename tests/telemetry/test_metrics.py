@@ -13,6 +13,7 @@ from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
 from isotherm.runtime import logs
+from isotherm.telemetry.job_metrics import MOST_STARTED
 from isotherm.telemetry.metrics import Metrics
 
 
@@ -25,13 +26,13 @@ def planned(name):
     )  # fmt: skip
 
 
-def started(table):
-    return seen.JobStarted(table, Action.COMPACT, "job", "compact a partition", files=9, bytes=9, why="due")
+def started(table, job_id="job"):
+    return seen.JobStarted(table, Action.COMPACT, job_id, "compact a partition", files=9, bytes=9, why="due")
 
 
-def ended(table):
+def ended(table, job_id="job"):
     return seen.JobEnded(
-        table, Action.COMPACT, "job", "compact a partition", OutcomeKind.DONE, "committed", "", snapshot_id=2,
+        table, Action.COMPACT, job_id, "compact a partition", OutcomeKind.DONE, "committed", "", snapshot_id=2,
         files_before=9, files_after=1, bytes_read=9, bytes_written=9, seconds=1.5, peak_memory_bytes=1,
         still_running=0,
     )  # fmt: skip
@@ -152,6 +153,18 @@ def test_a_job_of_an_earlier_process_has_the_name_of_its_table():
     metrics = Metrics(lambda: 0, "test")
     metrics(ended(TableId("uuid of t0", "t0")))
 
+    assert 'outcome="done",reason="committed",table="t0"} 1.0' in text(metrics)
+
+
+def test_of_jobs_whose_end_is_never_told_the_oldest_count_as_those_of_an_earlier_process():
+    """Their ids would be kept as long as the daemon runs."""
+    metrics, table = Metrics(lambda: 0, "test"), TableId("uuid of t0", "t0")
+    for number in range(MOST_STARTED + 1):
+        metrics(started(table, f"job {number}"))
+    metrics(ended(table, "job 1"))
+
+    assert 'table="t0"' not in text(metrics)
+    metrics(ended(table, "job 0"))
     assert 'outcome="done",reason="committed",table="t0"} 1.0' in text(metrics)
 
 

@@ -171,8 +171,7 @@ class Inspector:
             Flight(
                 op.job_id, op.action, op.partition, op.base_snapshot_id, op.started_at_ms, op.bytes_planned
             )
-            for op, _ in self.ledger.unfinished()
-            if op.table.uuid == uuid
+            for op, _ in self.ledger.unfinished(uuid)
         )
         everything = {one.key: one.state for one in self._fold.partitions(uuid)}
         return self.verdicts.view(row, flights, partitions=everything)

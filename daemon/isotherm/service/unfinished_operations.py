@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.core.model.jobs import Action, Outcome
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions
 from isotherm.service.operations import Operations
 from isotherm.service.table_work import TableWork
 from isotherm.store.fold import Fold
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import Ledger, Operation
 
 GIVEN_UP_AFTER_MS = 7 * 86_400_000
 """An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
@@ -41,30 +41,35 @@ class UnfinishedOperations:
         """
         deadline_s = self.monotonic_s() + budget_s
         open_ones = [
-            (operation, job)
-            for operation, job in self.ledger.unfinished()
-            if operation.job_id not in self.compactions
-            and operation.job_id not in self.table_work
-            and not self.barrier.is_aside(operation.job_id)
+            (job_id, name)
+            for job_id, name in self.ledger.open_jobs().items()
+            if job_id not in self.compactions
+            and job_id not in self.table_work
+            and not self.barrier.is_aside(job_id)
         ]
-        for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
-            name, job_id = operation.table.name, operation.job_id
+        for job_id, name in open_ones[:UNFINISHED_AT_ONCE]:
             if self.barrier.is_away or self.monotonic_s() >= deadline_s:
                 return
-            is_gone = knows_all and self.fold.table(operation.table.uuid) is None
-            if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
-                why = "its table was not found for a week; what it left is for orphan removal"
-                self.ledger.drop_marks(job_id)
-                self.operations.end(operation, Outcome.refused(job_id, Refusal(Reason.GONE, why)))
-                self.barrier.forget(job_id)
-                continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
-                is_known = (
-                    self.compactions.settle(operation, job)
-                    if operation.action is Action.COMPACT
-                    else self.table_work.settle(operation)
-                )
-                if is_known:
+                # Within the barrier: a row that cannot be read is the trouble of its job alone.
+                operation, job = self.ledger.begun(job_id)
+                if self._is_given_up(operation, knows_all=knows_all) or self._settle(operation, job):
                     self.barrier.forget(job_id)
                 else:
                     self.barrier.put_aside(job_id)
+
+    def _is_given_up(self, operation: Operation, *, knows_all: bool) -> bool:
+        """End an operation whose table was not found for so long. Returns whether it is such a one."""
+        is_gone = knows_all and self.fold.table(operation.table.uuid) is None
+        if not is_gone or self.now_ms() - operation.started_at_ms <= GIVEN_UP_AFTER_MS:
+            return False
+        why = "its table was not found for a week; what it left is for orphan removal"
+        self.ledger.drop_marks(operation.job_id)
+        self.operations.end(operation, Outcome.refused(operation.job_id, Refusal(Reason.GONE, why)))
+        return True
+
+    def _settle(self, operation: Operation, job: CompactionJob | None) -> bool:
+        """Look for the fate of an operation. Returns whether it is known now."""
+        if operation.action is Action.COMPACT:
+            return self.compactions.settle(operation, job)
+        return self.table_work.settle(operation)

@@ -1,7 +1,7 @@
 """How both stores open SQLite, and turn values into JSON and back."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -16,13 +16,39 @@ BUSY_TIMEOUT_S = 10
 
 
 StoreTrouble = sqlite3.Error
-"""Whatever SQLite raises: without its stores the daemon does not know what it does."""
+"""Whatever goes wrong with a store itself: without its stores the daemon does not know what it does."""
 StoreBusy = sqlite3.OperationalError
 """A store that is locked, or a disk that is full: it may be another one in a moment."""
 
 
+class TooLargeError(ValueError):
+    """A value fits into no row. The store is well: this is the trouble of whatever the value belongs to."""
+
+
 class StoreError(Exception):
     """The file is not a store of ours, is corrupt, or comes from another version."""
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that tells a value which no row can hold from trouble with the store."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """One statement. Raises TooLargeError, or StoreTrouble."""
+        with _values():
+            return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """One statement for each row. Raises TooLargeError, or StoreTrouble."""
+        with _values():
+            return super().executemany(sql, parameters)
+
+
+@contextmanager
+def _values() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.DataError, OverflowError) as err:
+        raise TooLargeError(f"a value fits into no row of a store: {err}") from err
 
 
 def connect(
@@ -66,17 +92,23 @@ def connect(
 
 def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     if path is None:
-        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=_Connection)
     if read_only:
         if not path.exists():
             raise StoreError(
                 f"{path} is not there: no daemon has run with this state.path yet (`isotherm run` makes it)"
             )
         return sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
+            f"{path.resolve().as_uri()}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            timeout=BUSY_TIMEOUT_S,
+            factory=_Connection,
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+    return sqlite3.connect(
+        path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False, factory=_Connection
+    )
 
 
 def _bring_up(

@@ -7,6 +7,9 @@ from isotherm.core import observations_of_work as seen
 from isotherm.telemetry.series import Series
 
 JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+MOST_STARTED = 1000
+"""A few jobs run at once. The end of one that began so many jobs ago is looked for in the ledger, if at all: it counts as
+one of an earlier process."""
 
 
 class JobMetrics:
@@ -16,7 +19,8 @@ class JobMetrics:
         self._of = series.of
         self._label = series.label
         self._now_ms = now_ms
-        self._started: set[str] = set()
+        self._started: dict[str, None] = {}
+        """Jobs of this process whose end was not told yet, in the order in which they began."""
         self.running = series.gauge("isotherm_jobs_running", "Jobs that run now.")
         self.jobs = series.counter(
             "isotherm_jobs", "Jobs that ended.", "table", "action", "outcome", "reason"
@@ -58,7 +62,9 @@ class JobMetrics:
         match what:
             case seen.JobStarted():
                 self.running.inc()
-                self._started.add(what.job_id)
+                self._started[what.job_id] = None
+                if len(self._started) > MOST_STARTED:
+                    del self._started[next(iter(self._started))]
             case seen.JobEnded():
                 self._ended(what)
             case seen.SnapshotsExpired():
@@ -79,7 +85,7 @@ class JobMetrics:
         name = what.table.name
         if what.job_id in self._started:
             # One of an earlier process may end before its table is planned for the first time.
-            self._started.remove(what.job_id)
+            del self._started[what.job_id]
             name = self._label(name)
         self._of(self.jobs, name, what.action, what.outcome, what.reason).inc()
         self.running.set(what.still_running)

@@ -2,6 +2,7 @@
 
 import io
 import os
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -42,14 +43,18 @@ def wide(**options):
     return stream.getvalue()
 
 
-class Brief(io.BytesIO):
-    """A file of which nothing more comes once it is read up to its middle; whoever asks for its end gets that."""
+class Whole(io.BytesIO):
+    """A file of any name."""
 
     def open(self):
         return self
 
     def new_input(self, _):
         return self
+
+
+class Brief(Whole):
+    """A file of which nothing more comes once it is read up to its middle; whoever asks for its end gets that."""
 
     def read(self, size=-1):
         middle = len(self.getbuffer()) // 2
@@ -108,7 +113,8 @@ def test_of_a_remote_file_the_other_columns_are_not_fetched():
         with files.new_output(f"s3://{BUCKET}/wide").create() as stream:
             stream.write(content)
         before = store.sent_bytes
-        with nearby(files, f"s3://{BUCKET}/wide", lambda footer: names(footer, {3}, None)) as path:
+        wanted = partial(names, known={3}, mapping=None)
+        with nearby(files, f"s3://{BUCKET}/wide", len(content), wanted) as path:
             keys = pq.ParquetFile(path, pre_buffer=False).read(columns=["key"])
             sent_bytes, size_bytes = store.sent_bytes - before, Path(path).stat().st_size
 
@@ -120,11 +126,42 @@ def test_of_a_remote_file_the_other_columns_are_not_fetched():
 def test_an_answer_that_ends_early_is_no_hole():
     """Zeros would be keys, and the same to both engines."""
     of = Brief(wide(compression="none", use_dictionary=False))
+    wanted = partial(names, known={4}, mapping=None)
     with (
         pytest.raises(RefusalError, match="bytes early") as refused,
         blaming("wide"),
-        nearby(of, "s3://lake/wide", lambda footer: names(footer, {4}, None)),
+        nearby(of, "s3://lake/wide", len(of.getbuffer()), wanted),
     ):
         pass
 
     assert refused.value.refusal.reason is Reason.STORAGE
+
+
+def test_of_a_file_that_is_longer_than_its_manifest_says_nothing_is_copied():
+    """Whoever may write a table's files may write any length over one, and our own stores are on the disk of the copy."""
+    content = wide(compression="none", use_dictionary=False)
+    with object_store() as store:
+        files = PyArrowFileIO(properties_with_retries(store.properties()))
+        with files.new_output(f"s3://{BUCKET}/longer").create() as stream:
+            stream.write(content)
+        before = store.sent_bytes
+        for columns in (None, partial(names, known={3}, mapping=None)):
+            with (
+                pytest.raises(
+                    RefusalError, match=f"{len(content)} bytes, its manifest says 1000$"
+                ) as refused,
+                nearby(files, f"s3://{BUCKET}/longer", 1000, columns),
+            ):
+                pass
+
+            assert refused.value.refusal.reason is Reason.CORRUPT_FILE
+            assert store.sent_bytes == before
+
+
+def test_a_file_that_is_shorter_than_its_manifest_says_is_copied_as_it_is():
+    """Spark wrote such sizes before Iceberg 0.11, and its rows are all there."""
+    content = wide()
+    with nearby(Whole(content), "s3://lake/wide", 2 * len(content)) as path:
+        copied = Path(path).read_bytes()
+
+    assert copied == content

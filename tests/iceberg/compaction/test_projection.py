@@ -151,7 +151,7 @@ def hashed(batch: pa.RecordBatch, folder: Path, constants: dict[int, Any]) -> li
         path = folder / "row.parquet"
         pq.write_table(pa.Table.from_batches([batch.slice(place, 1)]), path)
         sums = RowSums(NEW, None, locations=[str(path)])
-        with nearby(PyArrowFileIO(), str(path)) as near:
+        with nearby(PyArrowFileIO(), str(path), 0) as near:
             found.append(sums.sum(near, 0, constants).hash)
     return found
 

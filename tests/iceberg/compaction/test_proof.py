@@ -83,7 +83,7 @@ def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> 
         pq.write_table(pa.table({"id": [1]}), path)
     sums = RowSums(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
 
-    with nearby(PyArrowFileIO(), str(ours)) as near:
+    with nearby(PyArrowFileIO(), str(ours), 0) as near:
         assert sums.sum(near, 0, {}).rows == 1
-    with nearby(PyArrowFileIO(), str(other)) as near, pytest.raises(duckdb.PermissionException):
+    with nearby(PyArrowFileIO(), str(other), 0) as near, pytest.raises(duckdb.PermissionException):
         sums.sum(near, 0, {})

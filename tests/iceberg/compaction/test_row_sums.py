@@ -69,7 +69,7 @@ def file_of(folder: Path, schema: Schema, columns: list[pa.Array]) -> WrittenFil
 def problem(schema: Schema, file: WrittenFile) -> str | None:
     """What the reading back finds wrong with what is told of a file."""
     sums = RowSums(schema, None, locations=[file.path])
-    with nearby(PyArrowFileIO(), file.path) as path:
+    with nearby(PyArrowFileIO(), file.path, 0) as path:
         return sums.read_back(path, file)[1]
 
 
@@ -142,7 +142,7 @@ def test_no_aggregate_of_the_query_that_reads_back_has_a_filter_of_its_own(tmp_p
     """With filters DuckDB takes time by the square of their number; a clock would judge that badly."""
     schema = schema_of(*[DoubleType()] * 10)
     file = file_of(tmp_path, schema, [pa.array([1.0, NAN])] * 10)
-    with duckdb.connect() as connection, nearby(PyArrowFileIO(), file.path) as path:
+    with duckdb.connect() as connection, nearby(PyArrowFileIO(), file.path, 0) as path:
         columns = columns_of(connection, path, None)
     queries = [one for claim in claims(columns, schema, file) for one in claim.sql]
 
@@ -184,13 +184,13 @@ def test_many_small_delete_files_are_gone_through_once(
     (recorder,) = opened
 
     for delete in deletes:
-        with nearby(PyArrowFileIO(), delete) as path:
+        with nearby(PyArrowFileIO(), delete, 0) as path:
             sums.delete(path, 1, 40_000)
     while_told = [query for query in recorder.asked if "FROM deleted" in query]
-    with nearby(PyArrowFileIO(), files[0].path) as path:
+    with nearby(PyArrowFileIO(), files[0].path, 0) as path:
         first = sums.sum(path, 0, {})
     recorder.asked.clear()
-    with nearby(PyArrowFileIO(), files[3].path) as path:
+    with nearby(PyArrowFileIO(), files[3].path, 0) as path:
         last = sums.sum(path, 3, {})
         (query,) = (one for one in recorder.asked if "FROM deleted" in one)
         ((_, plan),) = recorder.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
@@ -215,9 +215,9 @@ def test_a_column_that_has_the_name_of_the_rows_number_hides_no_position(tmp_pat
         deletes = f"{tmp_path}/delete-{number}.parquet"
         pq.write_table(pa.table({"file_path": [file.path], "pos": [(2, 99)[number]]}), deletes)
         sums = RowSums(schema, None, [file], [file.path, deletes])
-        with nearby(PyArrowFileIO(), deletes) as path:
+        with nearby(PyArrowFileIO(), deletes, 0) as path:
             sums.delete(path, 1, 1)
-        with nearby(PyArrowFileIO(), file.path) as path:
+        with nearby(PyArrowFileIO(), file.path, 0) as path:
             tallies.append(sums.sum(path, 0, {}))
 
     assert [one.rows for one in tallies] == [4, 3]
@@ -233,7 +233,7 @@ def test_millions_of_deletes_on_files_that_stay_are_no_matter_of_their_names(tmp
     pq.write_table(positions, tmp_path / "deletes.parquet")
     stays = LiveFile(name, FileKind.DATA, 1, rows, 1)
     sums = RowSums(Schema(), None, [stays], [str(tmp_path / "deletes.parquet")])
-    with nearby(PyArrowFileIO(), str(tmp_path / "deletes.parquet")) as path:
+    with nearby(PyArrowFileIO(), str(tmp_path / "deletes.parquet"), 0) as path:
         for _ in range(2):
             sums.delete(path, 1, rows)
 

@@ -87,7 +87,7 @@ def deleted_rows(
     # Eight bytes for a position: there may be a hundred million.
     found = [array("q") for _ in named]
     for delete in job.position_deletes:
-        with blaming(delete.path), nearby(io, delete.path) as path:
+        with blaming(delete.path), nearby(io, delete.path, delete.size_bytes) as path:
             for number, positions in _positions_in(path, delete, paths, written_at, spellings):
                 found[number].frombytes(_bytes(positions))
             sums.delete(path, delete.sequence_number, delete.rows)
@@ -112,7 +112,7 @@ def _by_keys(
             for ids in dict.fromkeys(one.equality_ids for one in deletes)
         }
         for delete in deletes:
-            with blaming(delete.path), nearby(io, delete.path) as path:
+            with blaming(delete.path), nearby(io, delete.path, delete.size_bytes) as path:
                 of = keys[delete.equality_ids]
                 sums.add_keys(path, delete, of.columns, of.add(path, delete))
         newest = max(delete.sequence_number for delete in deletes)
@@ -122,7 +122,7 @@ def _by_keys(
                 continue
             with (
                 blaming(file.path),
-                nearby(io, file.path, partial(names, known=ids, mapping=mapping)) as path,
+                nearby(io, file.path, file.size_bytes, partial(names, known=ids, mapping=mapping)) as path,
             ):
                 for of in keys.values():
                     for positions in of.found_in(path, file, constants):

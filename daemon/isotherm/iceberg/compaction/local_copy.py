@@ -4,12 +4,15 @@ Both get a file by a descriptor that this process has open (`/proc/self/fd/7`). 
 pattern or an address, and a copy, which has no name, is gone with the process, however that ends. A copy is as large as
 its file, and there is one at a time. Of a file of which few columns are read the copy has holes where others are: at
 the same offsets, so that both engines find what they look for without knowing of it.
+
+A file that is longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy may
+be on the disk of the daemon's stores. One that is shorter is copied: Spark listed some files as too long before Iceberg
+0.11. On a local disk nothing is copied, and so nothing compared.
 """
 
 import contextlib
 import errno
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,6 +23,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, InputStream
 
 from isotherm.contract.paths import is_local, normalised
+from isotherm.core.model.refusals import Reason, RefusalError
 
 FOLDER = "/proc/self/fd/" if sys.platform == "linux" else "/dev/fd/"
 """Where the kernel shows the files that this process has open. Linux's own /dev/fd is a link to it."""
@@ -40,13 +44,17 @@ def local_paths(locations: Iterable[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def nearby(io: FileIO, location: str, columns: Columns | None = None) -> Iterator[str]:
+def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None = None) -> Iterator[str]:
     """A path under which the content of a file can be read, as long as the context lasts.
 
     Args:
         io: the table's files.
         location: of the file.
+        listed_bytes: its size, as its manifest has it.
         columns: of a Parquet file no other columns need to be there. None: everything is.
+
+    Raises:
+        RefusalError: it would have to be copied, and is longer than that.
     """
     if is_local(location):
         with open(normalised(location), "rb") as file:  # noqa: PTH123 (a path has no descriptor)
@@ -54,18 +62,27 @@ def nearby(io: FileIO, location: str, columns: Columns | None = None) -> Iterato
         return
     with tempfile.TemporaryFile(prefix="isotherm-") as copy:
         with io.new_input(location).open() as stream:
-            if columns is None:
-                shutil.copyfileobj(stream, copy, PIECE_BYTES)
-            else:
-                _copy_columns(stream, copy, columns)
+            size_bytes = stream.seek(0, os.SEEK_END)
+            if size_bytes > listed_bytes:
+                why = f"{location} has {size_bytes} bytes, its manifest says {listed_bytes}"
+                raise RefusalError(Reason.CORRUPT_FILE, why)
+            _copy(stream, copy, _parts(stream, size_bytes, columns))
+            copy.truncate(size_bytes)
         copy.flush()
         yield f"{FOLDER}{copy.fileno()}"
 
 
-def _copy_columns(stream: InputStream, copy: IO[bytes], columns: Columns) -> None:
+def _parts(stream: InputStream, size_bytes: int, columns: Columns | None) -> list[Range]:
+    """The parts of a file that are copied."""
+    if columns is None:
+        return [(0, size_bytes)]
+    stream.seek(0)
     footer = pq.read_metadata(stream)
-    size_bytes = stream.seek(0, os.SEEK_END)
-    for start, end in needed(footer, columns(footer), size_bytes):
+    return needed(footer, columns(footer), size_bytes)
+
+
+def _copy(stream: InputStream, copy: IO[bytes], parts: Iterable[Range]) -> None:
+    for start, end in parts:
         stream.seek(start)
         copy.seek(start)
         while left_bytes := end - copy.tell():
@@ -74,7 +91,6 @@ def _copy_columns(stream: InputStream, copy: IO[bytes], columns: Columns) -> Non
                 # What is missing would be zeros, and both engines would take them for keys.
                 raise OSError(errno.EIO, f"the store's answer ends {left_bytes} bytes early")
             copy.write(piece)
-    copy.truncate(size_bytes)
 
 
 def needed(footer: pq.FileMetaData, names: Collection[str], size_bytes: int) -> list[Range]:

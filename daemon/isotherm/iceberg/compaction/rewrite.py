@@ -8,7 +8,7 @@ partition. Files get names that follow from the job id alone, so that whatever a
 may be killed at any moment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -62,7 +62,8 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     found: list[Tally] = []
     try:
         for number, file in enumerate(job.data_files):
-            with blaming(file.path), nearby(io, file.path) as path, ThreadPoolExecutor(1) as beside:
+            near = nearby(io, file.path, file.size_bytes)
+            with blaming(file.path), near as path, ThreadPoolExecutor(1) as beside:
                 # Both engines release the interpreter: the second core sums while this one writes.
                 tally = beside.submit(sums.sum, path, number, constants)
                 source = Source(path, file, wanted, mapping)
@@ -81,8 +82,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         raise
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
-    sums = RowSums(metadata.schema(), None, locations=[file.path for file in written])
-    back = [sums.verified(io, file) for file in written]
+    back = _read_back(io, metadata, written)
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
@@ -111,6 +111,12 @@ def _output(io: FileIO, job: CompactionJob, metadata: TableMetadata, live_rows: 
         expected_rows=live_rows,
         bytes_per_row=sum(file.size_bytes for file in job.data_files) / max(rows, 1),
     )
+
+
+def _read_back(io: FileIO, metadata: TableMetadata, written: Sequence[WrittenFile]) -> list[Tally]:
+    """What storage gives back of each file that was written."""
+    sums = RowSums(metadata.schema(), None, locations=[file.path for file in written])
+    return [sums.verified(io, file) for file in written]
 
 
 def _as_written(file: NewFile) -> WrittenFile:

@@ -294,7 +294,7 @@ class RowSums:
         Raises:
             RefusalError: its statistics tell what is not true of them, or it cannot be read.
         """
-        with blaming(file.path), nearby(io, file.path) as path:
+        with blaming(file.path), nearby(io, file.path, file.size_bytes) as path:
             tally, problem = self.read_back(path, file)
         if problem is not None:
             raise RefusalError(Reason.MISMATCH, f"{file.path}: {problem}")

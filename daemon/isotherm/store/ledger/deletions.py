@@ -1,8 +1,9 @@
 """Deletions in the ledger: files that are wanted gone, and what came of them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
 from isotherm.store.database import Part
@@ -51,6 +52,9 @@ _WITH_FILES = (
 """The tables that have files which wait, one after the other: the files of none are counted."""
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
+ASKED_AT_ONCE = 5000
+"""Files of which one question asks. Their names are one text, of which SQLite takes a gigabyte at most: all that a search
+of large folders finds would be more, and is in memory once already."""
 
 
 class Deletions(Part):
@@ -236,15 +240,16 @@ class Deletions(Part):
     def postponed(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
         """These files wait longer, each for longer than the time before; by path, why."""
         with self.transaction():
-            looks = self.db.execute(
-                "SELECT path, looks FROM deletions WHERE uuid = ? AND path IN (SELECT value FROM json_each(?))",
-                (uuid, json.dumps(list(whys))),
-            )
-            self.db.executemany(
-                "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? "
-                "WHERE uuid = ? AND path = ? AND state = 'waiting'",
-                [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
-            )
+            for paths in _in_slices(whys):
+                looks = self.db.execute(
+                    "SELECT path, looks FROM deletions WHERE uuid = ? AND path IN (SELECT value FROM json_each(?))",
+                    (uuid, json.dumps(paths)),
+                )
+                self.db.executemany(
+                    "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? "
+                    "WHERE uuid = ? AND path = ? AND state = 'waiting'",
+                    [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
+                )
 
     def deletions(self, uuid: str) -> dict[str, int]:
         """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`."""
@@ -312,11 +317,14 @@ class Deletions(Part):
 
     def waiting_among(self, uuid: str, paths: Iterable[str]) -> int:
         """How many of these files wait to be deleted, or are marked for an expiry that has not ended."""
+        return sum(self._waiting_among(uuid, some) for some in _in_slices(paths))
+
+    def _waiting_among(self, uuid: str, paths: Sequence[str]) -> int:
         rows = self.db.execute(
             # In this order, whatever SQLite makes of it: by the primary key, once for each path.
             "SELECT COUNT(*) FROM json_each(?) AS wanted CROSS JOIN deletions NOT INDEXED "
             "ON uuid = ? AND deletions.path = wanted.value WHERE state IN ('marked', 'waiting')",
-            (json.dumps(list(paths)), uuid),
+            (json.dumps(paths), uuid),
         )
         return int(rows.fetchone()[0])
 
@@ -328,3 +336,9 @@ class Deletions(Part):
             (why, now_ms, uuid, before_ms, limit),
         )
         return found.rowcount
+
+
+def _in_slices(paths: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(paths)
+    while some := list(islice(left, ASKED_AT_ONCE)):
+        yield some

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine, hold_key
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, StoreError, from_row, to_json
 
 
 class Holds(Part):
@@ -53,13 +54,18 @@ class Holds(Part):
         return None if row is None else from_row(Hold, row[0])
 
     def over(self, before_ms: int) -> list[Hold]:
-        """Waits of partitions that were over by then."""
+        """Waits of partitions that were over by then. One that cannot be read is the trouble of its table (`holds_of`)."""
         rows = self.db.execute(
-            "SELECT value FROM holds WHERE value IS NOT NULL AND json_extract(value, '$.kind') = ? "
-            "AND json_extract(value, '$.until_ms') <= ? ORDER BY key",
+            # What is no JSON would be an error of SQLite's, as if the store were broken.
+            "SELECT value FROM holds WHERE value IS NOT NULL AND CASE WHEN json_valid(value) THEN "
+            "json_extract(value, '$.kind') = ? AND json_extract(value, '$.until_ms') <= ? END ORDER BY key",
             (HoldKind.QUARANTINE, before_ms),
         )
-        return [from_row(Hold, value) for (value,) in rows]
+        found = []
+        for (value,) in rows:
+            with suppress(StoreError):
+                found.append(from_row(Hold, value))
+        return found
 
     def untold(self) -> list[tuple[str, str | None]]:
         """Keys and values that the topic does not have yet; None as value: lifted."""

@@ -116,14 +116,32 @@ class Operations(Part):
         """An operation came to nothing before it read or wrote anything that counts."""
         self.db.execute("DELETE FROM operations WHERE job_id = ?", (job_id,))
 
-    def unfinished(self) -> list[tuple[Operation, CompactionJob | None]]:
-        """What a crash left behind, and outcomes that nobody knows yet."""
-        return [
-            (from_row(Operation, value), None if job is None else from_row(CompactionJob, job))
-            for value, job in self.db.execute(
-                "SELECT value, job FROM operations WHERE state IN ('running', 'unknown') ORDER BY started_at_ms"
-            )
-        ]
+    def open_jobs(self, uuid: str | None = None) -> dict[str, str]:
+        """What a crash left behind, and outcomes that nobody knows yet, of one table or of all, the oldest first.
+
+        Returns the names of their tables by job id. Nothing is read that may be damaged.
+        """
+        rows = self.db.execute(
+            "SELECT job_id, name FROM operations WHERE state IN ('running', 'unknown') "
+            "AND (?1 IS NULL OR uuid = ?1) ORDER BY started_at_ms",
+            (uuid,),
+        )
+        return dict(rows.fetchall())
+
+    def begun(self, job_id: str) -> tuple[Operation, CompactionJob | None]:
+        """An operation, with its bound job while its end is open.
+
+        Raises:
+            StoreError: its row cannot be read.
+        """
+        value, job = self.db.execute(
+            "SELECT value, job FROM operations WHERE job_id = ?", (job_id,)
+        ).fetchone()
+        return from_row(Operation, value), None if job is None else from_row(CompactionJob, job)
+
+    def unfinished(self, uuid: str | None = None) -> list[tuple[Operation, CompactionJob | None]]:
+        """Everything of which the end is open, of one table or of all. Raises StoreError where a row cannot be read."""
+        return [self.begun(job_id) for job_id in self.open_jobs(uuid)]
 
     def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
         """The newest operations, newest first, of one table or of all."""
