@@ -344,7 +344,7 @@ MUTANTS = (
     Mutant(
         "a file of any length is copied to the disk of our stores",
         "iceberg/compaction/local_copy.py",
-        "if size_bytes > listed_bytes:",
+        "if size_bytes > listed_bytes + SLACK_BYTES:",
         "if False:",
         (
             "iceberg/compaction/test_local_copy.py::"

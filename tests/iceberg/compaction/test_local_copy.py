@@ -137,8 +137,9 @@ def test_an_answer_that_ends_early_is_no_hole():
     assert refused.value.refusal.reason is Reason.STORAGE
 
 
-def test_of_a_file_that_is_longer_than_its_manifest_says_nothing_is_copied():
+def test_of_a_file_that_is_longer_than_its_manifest_says_nothing_is_copied(monkeypatch):
     """Whoever may write a table's files may write any length over one, and our own stores are on the disk of the copy."""
+    monkeypatch.setattr("isotherm.iceberg.compaction.local_copy.SLACK_BYTES", 1000)
     content = wide(compression="none", use_dictionary=False)
     with object_store() as store:
         files = PyArrowFileIO(properties_with_retries(store.properties()))
@@ -156,6 +157,9 @@ def test_of_a_file_that_is_longer_than_its_manifest_says_nothing_is_copied():
 
             assert refused.value.refusal.reason is Reason.CORRUPT_FILE
             assert store.sent_bytes == before
+        with nearby(files, f"s3://{BUCKET}/longer", len(content) - 1000) as path:
+            # As `rewrite_table_path` leaves delete files.
+            assert Path(path).read_bytes() == content
 
 
 def test_a_file_that_is_shorter_than_its_manifest_says_is_copied_as_it_is():

@@ -5,9 +5,10 @@ pattern or an address, and a copy, which has no name, is gone with the process, 
 its file, and there is one at a time. Of a file of which few columns are read the copy has holes where others are: at
 the same offsets, so that both engines find what they look for without knowing of it.
 
-A file that is longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy may
-be on the disk of the daemon's stores. One that is shorter is copied: Spark listed some files as too long before Iceberg
-0.11. On a local disk nothing is copied, and so nothing compared.
+A file that is much longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy
+may be on the disk of the daemon's stores. A little longer are delete files after Iceberg's `rewrite_table_path`
+(apache/iceberg#12554), shorter are some that Spark listed before 0.11. On a local disk nothing is copied, and so nothing
+compared.
 """
 
 import contextlib
@@ -32,6 +33,9 @@ PIECE_BYTES = 8 * 1024 * 1024
 HOLE_BYTES = 1024 * 1024
 """The least that is left out: what is fetched in the time of another request costs nothing."""
 
+SLACK_BYTES = 1024 * 1024
+"""By which a file may be longer than its manifest says."""
+
 Columns = Callable[[pq.FileMetaData], Collection[str]]
 """The names of the top-level columns that will be read of a file with such a footer."""
 Range = tuple[int, int]
@@ -54,7 +58,7 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
         columns: of a Parquet file no other columns need to be there. None: everything is.
 
     Raises:
-        RefusalError: it would have to be copied, and is longer than that.
+        RefusalError: it would have to be copied, and is much longer than that.
     """
     if is_local(location):
         with open(normalised(location), "rb") as file:  # noqa: PTH123 (a path has no descriptor)
@@ -63,7 +67,7 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
     with tempfile.TemporaryFile(prefix="isotherm-") as copy:
         with io.new_input(location).open() as stream:
             size_bytes = stream.seek(0, os.SEEK_END)
-            if size_bytes > listed_bytes:
+            if size_bytes > listed_bytes + SLACK_BYTES:
                 why = f"{location} has {size_bytes} bytes, its manifest says {listed_bytes}"
                 raise RefusalError(Reason.CORRUPT_FILE, why)
             _copy(stream, copy, _parts(stream, size_bytes, columns))
