@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from isotherm.core.units import DAY_MS
-from isotherm.iceberg.unpublished import unpublished
+from isotherm.iceberg.unpublished import unpublished, waits_to_be_published
 from isotherm.runtime.clock import now_ms
 from support.lab import Lab
 
@@ -52,7 +52,9 @@ def test_a_branch_that_goes_on_from_the_head_waits_for_a_day(table: Any) -> None
     branch(table, ids(table)[-1])
     now = now_ms()
 
-    found = [bool(unpublished(table.metadata, at)) for at in (now, now + DAY_MS // 2, now + 2 * DAY_MS)]
+    found = [
+        bool(waits_to_be_published(table.metadata, at)) for at in (now, now + DAY_MS // 2, now + 2 * DAY_MS)
+    ]
 
     assert found == [True, True, False]
 
@@ -63,7 +65,7 @@ def test_a_branch_beside_the_head_does_not_wait(table: Any) -> None:
     table.manage_snapshots().create_tag(ids(table)[0], "tag").commit()
     branch(table.refresh(), ids(table)[1])
 
-    assert not unpublished(table.metadata, now_ms())
+    assert not waits_to_be_published(table.metadata, now_ms())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_what_is_staged_waits_where_it_could_be_published(
 ) -> None:
     staged(table, operation, ids(table)[-1 - behind], **more)
 
-    found = [bool(unpublished(table.metadata, now_ms() + after)) for after in (0, 2 * DAY_MS)]
+    found = [bool(waits_to_be_published(table.metadata, now_ms() + after)) for after in (0, 2 * DAY_MS)]
 
     assert found == [waits, False]
 
@@ -92,4 +94,17 @@ def test_what_was_published_waits_no_more(table: Any) -> None:
     picked = {"source-snapshot-id": str(ids(table)[-1])}
     table.append(table.scan().to_arrow(), snapshot_properties=picked)
 
-    assert not unpublished(table.refresh().metadata, now_ms())
+    assert not waits_to_be_published(table.refresh().metadata, now_ms())
+
+
+def test_of_branches_that_share_their_beginning_each_is_told(table: Any) -> None:
+    """An old one keeps nobody waiting, and must not hide a young one that was made of it."""
+    branch(table, ids(table)[-1])
+    shared = table.metadata.refs["audit"].snapshot_id
+    table.manage_snapshots().create_branch(shared, "second").commit()
+    table.refresh().append(table.scan().to_arrow(), branch="second")
+
+    found = unpublished(table.refresh().metadata)
+
+    assert [one.why.split()[0] for one in found] == ["second", "audit"]
+    assert found[0].written_at_ms >= found[1].written_at_ms

@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "what another branch has in its history counts as reached by nothing",
-        "iceberg/values.py",
+        "iceberg/snapshots.py",
         "            heads.append(ref.snapshot_id)\n",
         "            reached.add(ref.snapshot_id)\n",
         ASTRAY + "test_what_a_branch_has_in_its_history_or_a_tag_names_is_not_astray",

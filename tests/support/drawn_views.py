@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from isotherm.core.appends import Appends, Arrival
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Unpublished
 from isotherm.core.policy.policy import Policy
 from isotherm.core.state import PartitionState
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, facts, files, key, snapshots, table_state, view
@@ -67,6 +68,9 @@ SNAPSHOTS = st.integers(0, 40)
 METADATA_BYTES = st.integers(0, 64 * MIB)
 MANIFESTS = st.integers(0, 500)
 ANNOUNCED = st.one_of(st.none(), SNAPSHOTS)
+UNPUBLISHED = st.lists(
+    st.builds(Unpublished, st.just("a branch goes on"), st.integers(NOW - 2 * DAY, NOW + HOUR)), max_size=1
+).map(tuple)
 LAST_DONE = st.dictionaries(st.just(Action.EXPIRE), st.integers(NOW - HOUR, NOW + HOUR), max_size=1)
 
 
@@ -78,7 +82,9 @@ def worlds(draw):
         {key(value): draw(PARTITION) for value in keys},
         state=state,
         snapshots=snapshots(draw(SNAPSHOTS)),
-        facts=facts(metadata_file_bytes=draw(METADATA_BYTES), manifests=draw(MANIFESTS)),
+        facts=facts(
+            metadata_file_bytes=draw(METADATA_BYTES), manifests=draw(MANIFESTS), unpublished=draw(UNPUBLISHED)
+        ),
         announced_sequence_number=draw(ANNOUNCED),
         last_done_ms=draw(LAST_DONE),
     )

@@ -54,7 +54,6 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
         "target_size_bytes": TARGET_BYTES,
         "policy_hash": "policy",
         "why": "a test",
-        "now_ms": NOW_MS,
     }
     found = bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
     return found.job if isinstance(found, Bound) else found

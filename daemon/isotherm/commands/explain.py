@@ -26,6 +26,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import debt
+from isotherm.core.planner.held import not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
@@ -161,6 +162,7 @@ def _of_partition(
         *_debt(view.partitions[key], resolved),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
+        *_published(view, now_ms),
         *_turn(inspector, planned, key, now_ms),
     )
     return Explanation(
@@ -252,6 +254,12 @@ def _windows(resolved: Resolved, now_ms: int) -> list[Condition]:
         return [Condition("work.windows", OPEN, True, f"a window is open until {closes}", origin)]
     why, _ = pace.waits(Action.COMPACT, now_ms) or ("", NEVER)
     return [Condition("work.windows", Verdict.WAITING, False, why, origin)]
+
+
+def _published(view: View, now_ms: int) -> list[Condition]:
+    """What somebody has written beside `main` and may publish, where there is such a thing."""
+    found = not_published(view, now_ms)
+    return [] if found is None else [Condition("main", Verdict.WAITING, False, found[0], "")]
 
 
 def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -> list[Condition]:

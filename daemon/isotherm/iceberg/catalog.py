@@ -34,13 +34,7 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads, never
-from isotherm.iceberg.values import (
-    ListSize,
-    added_manifests,
-    event_of,
-    loaded_table,
-    snapshot_of,
-)
+from isotherm.iceberg.values import ListSize, added_manifests, event_of, loaded_table, snapshot_of
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import (

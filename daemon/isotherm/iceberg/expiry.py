@@ -48,8 +48,9 @@ from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog
+from isotherm.iceberg.snapshots import astray
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
-from isotherm.iceberg.values import astray, needed_until_ms
+from isotherm.iceberg.values import needed_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 
 ATTEMPTS = 20

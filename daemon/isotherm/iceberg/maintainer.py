@@ -136,7 +136,6 @@ class IcebergMaintainer:
                     target_size_bytes=target_bytes,
                     policy_hash=policy_hash,
                     why=why,
-                    now_ms=self._now_ms(),
                     is_stopped=is_stopped,
                 )
 

@@ -18,7 +18,8 @@ from isotherm.core.reached import boundary_of_rows
 from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
-from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
+from isotherm.iceberg.snapshots import operation_of, summary_of
+from isotherm.iceberg.values import added_manifests, change_of
 from isotherm.service.ports import GoOn, LoadedTable, Scan
 
 _NO_APPEND = ("deleted-data-files", "added-delete-files", "removed-delete-files")

@@ -5,64 +5,71 @@ former once `main` has moved, whoever moved it. It does so for the latter too, b
 only where its partitions have new files. A compaction in between would have all that work done once more.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.summary import PICKED_FROM, REPLACES_PARTITIONS, STAGED_AS
-from isotherm.core.units import DAY_MS
-from isotherm.iceberg.values import history, operation_of, summary_of
+from isotherm.core.model.tables import Unpublished
+from isotherm.iceberg.snapshots import history, operation_of, summary_of
 
-WAITS_MS = DAY_MS
-"""What is older is forgotten, or will not be published: a branch that stays must not keep a table from being compacted."""
+MOST_KEPT = 10
+"""The newest of what waits. It takes one to keep `main` where it is."""
 
 
-def unpublished(metadata: TableMetadata, now_ms: int) -> str:
-    """What would be lost for its writer if `main` moved now, or nothing.
+def unpublished(metadata: TableMetadata) -> tuple[Unpublished, ...]:
+    """What would be lost for its writer if `main` moved, newest first."""
+    found = (*_branches(metadata), *_staged(metadata))
+    return tuple(sorted(found, key=lambda one: -one.written_at_ms)[:MOST_KEPT])
 
-    Args:
-        metadata: the table's.
-        now_ms: the time.
-    """
+
+def waits_to_be_published(metadata: TableMetadata, now_ms: int) -> str:
+    """What would be lost for its writer if `main` moved now, or nothing."""
+    return next((one.why for one in unpublished(metadata) if one.waits(now_ms)), "")
+
+
+def _branches(metadata: TableMetadata) -> Iterator[Unpublished]:
+    """Those on top of `main`."""
     head_id = metadata.current_snapshot_id
-    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
     if head_id is None:
-        return ""
-    young = {key for key, one in snapshots.items() if abs(now_ms - one.timestamp_ms) < WAITS_MS}
-    parents = {key: one.parent_snapshot_id for key, one in snapshots.items()}
-    passed: set[int] = set()
+        return
+    written_ms = {one.snapshot_id: one.timestamp_ms for one in metadata.snapshots}
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
+    known = {head_id: True}
     for name, ref in metadata.refs.items():
-        is_young = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in young
-        if is_young and _goes_on_from(head_id, parents, ref.snapshot_id, passed):
-            return (
-                f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
-            )
-    staged = [one for one in metadata.snapshots if one.snapshot_id in young and _is_bound_to_main(one)]
-    if not staged:
-        return ""
+        is_ahead = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in written_ms
+        if is_ahead and _goes_on_from_main(ref.snapshot_id, parents, known):
+            why = f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
+            yield Unpublished(why, written_ms[ref.snapshot_id])
+
+
+def _staged(metadata: TableMetadata) -> Iterator[Unpublished]:
+    """Staged snapshots that are not published yet, and fit to `main` as it is."""
+    head_id = metadata.current_snapshot_id
+    staged = [one for one in metadata.snapshots if _is_bound_to_main(one)]
+    if head_id is None or not staged:
+        return
+    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
     on_main = set(history(parents, head_id))
     picked = {summary_of(snapshots[one]).get(PICKED_FROM) for one in on_main}
     for one in staged:
-        if (
-            one.snapshot_id not in on_main
-            and str(one.snapshot_id) not in picked
-            and _fits(one, head_id, on_main)
-        ):
-            return f"snapshot {one.snapshot_id} is staged, and could not be published any more"
-    return ""
+        is_published = one.snapshot_id in on_main or str(one.snapshot_id) in picked
+        if not is_published and _fits(one, head_id, on_main):
+            why = f"snapshot {one.snapshot_id} is staged, and could not be published any more"
+            yield Unpublished(why, one.timestamp_ms)
 
 
-def _goes_on_from(head_id: int, parents: Mapping[int, int | None], newest: int, passed: set[int]) -> bool:
-    """Whether the head lies behind a snapshot; it does not lie behind those that were passed before."""
-    for one in history(parents, newest):
-        if one == head_id:
-            return True
-        if one in passed:
-            return False
-        passed.add(one)
-    return False
+def _goes_on_from_main(newest: int, parents: Mapping[int, int | None], known: dict[int, bool]) -> bool:
+    """Whether the head of `main` lies behind a snapshot; `known` says it of those that were passed, so each is passed once."""
+    passed = list(takewhile(lambda one: one not in known, history(parents, newest)))
+    behind = parents[passed[-1]] if passed else newest
+    goes_on = known.get(behind, False) if behind is not None else False
+    known |= dict.fromkeys(passed, goes_on)
+    return goes_on
 
 
 def _is_bound_to_main(snapshot: Snapshot) -> bool:

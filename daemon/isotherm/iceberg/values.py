@@ -4,7 +4,7 @@ It looks only at what its caller has loaded, and at manifests. It decides nothin
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -36,6 +36,8 @@ from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
+from isotherm.iceberg.snapshots import astray, history, operation_of, summary_of
+from isotherm.iceberg.unpublished import unpublished
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
 
 MOST_ADDED = 5000
@@ -110,6 +112,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
+        unpublished=unpublished(metadata),
     )
 
 
@@ -184,35 +187,6 @@ def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
     return kept
 
 
-def history(parents: Mapping[int, int | None], newest: int | None) -> Iterator[int]:
-    """A snapshot and those before it, as far as they are there. Damaged metadata may lead in a circle."""
-    seen: set[int] = set()
-    while newest is not None and newest in parents and newest not in seen:
-        seen.add(newest)
-        yield newest
-        newest = parents[newest]
-
-
-def astray(metadata: TableMetadata) -> list[PyIcebergSnapshot]:
-    """The snapshots that no branch has in its history and no tag names, as Iceberg's Java tells them."""
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    reached: set[int] = set()
-    heads = [metadata.current_snapshot_id]
-    for ref in metadata.refs.values():
-        if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
-            heads.append(ref.snapshot_id)
-        else:
-            reached.add(ref.snapshot_id)
-    in_history: set[int] = set()
-    for head in heads:
-        current = head
-        while current is not None and current in parents and current not in in_history:
-            in_history.add(current)
-            current = parents[current]
-    reached |= in_history
-    return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in reached]
-
-
 def _stray(snapshot: PyIcebergSnapshot) -> Astray:
     summary = summary_of(snapshot)
     return Astray(
@@ -249,16 +223,6 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
 def name_mapping_of(metadata: TableMetadata) -> str:
     """By which names the columns of files without field ids are found, as the table's property has it."""
     return metadata.properties.get(TableProperties.DEFAULT_NAME_MAPPING, "")
-
-
-def summary_of(snapshot: PyIcebergSnapshot) -> Mapping[str, str]:
-    """The summary of a snapshot; empty where it has none."""
-    return {} if snapshot.summary is None else snapshot.summary.additional_properties
-
-
-def operation_of(snapshot: PyIcebergSnapshot) -> str:
-    """The operation of a snapshot; empty where its summary says none."""
-    return "" if snapshot.summary is None else snapshot.summary.operation.value
 
 
 def snapshot_of(table: Table, snapshot_id: int) -> PyIcebergSnapshot:

@@ -8,6 +8,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Unpublished
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Policy
@@ -48,6 +49,16 @@ from support.planned import COLD, POLICY
             "failed 3 times in a row (missing_file: gone); tried again in 1m",
         ),
         (
+            {"facts": facts(unpublished=(Unpublished("audit goes on from main", NOW - HOUR),))},
+            Verdict.WAITING,
+            "cold and due, but audit goes on from main: 10 of 4 files below 96.0 MiB",
+        ),
+        (
+            {"facts": facts(unpublished=(Unpublished("audit goes on from main", NOW - DAY),))},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
+        ),
+        (
             {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW, until_ms=NOW + 5 * MINUTE)},
             Verdict.OFF,
             "paused, for another 5m: load test",
@@ -63,7 +74,17 @@ from support.planned import COLD, POLICY
             "format version 3 is followed, not yet rewritten; debt 2.50: 10 of 4 files below 96.0 MiB",
         ),
     ],
-    ids=["due", "halted", "running", "quarantined", "paused", "paused-until-now", "unsupported"],
+    ids=[
+        "due",
+        "halted",
+        "running",
+        "quarantined",
+        "audited",
+        "audited-long-ago",
+        "paused",
+        "paused-until-now",
+        "unsupported",
+    ],
 )
 def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     decision = plan(view(COLD, **fields), POLICY, NOW).of_partitions[0]

@@ -76,7 +76,6 @@ def bound(table: Table, metadata: TableMetadata) -> Bound | Refusal:
         target_size_bytes=1_000_000,
         policy_hash="",
         why="a test",
-        now_ms=0,
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from isotherm.core.units import DAY_MS
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
@@ -47,6 +49,28 @@ class Astray:
     """It was written to be looked at before it is published (`wap.id`)."""
 
 
+UNPUBLISHED_FOR_MS = DAY_MS
+"""What is older is forgotten, or will not be published: a branch that stays must not keep a table from being compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpublished:
+    """What somebody has written beside `main`, to look at it first, and can publish only while `main` stays where it is."""
+
+    why: str
+    """What would be lost for its writer if `main` moved now: a sentence for a person."""
+    written_at_ms: int
+
+    @property
+    def until_ms(self) -> int:
+        """When nobody waits for it any more."""
+        return self.written_at_ms + UNPUBLISHED_FOR_MS
+
+    def waits(self, now_ms: int) -> bool:
+        """Whether it is young enough; one of a clock that is far ahead is not."""
+        return abs(now_ms - self.written_at_ms) < UNPUBLISHED_FOR_MS
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What the table's metadata said when the catalog last confirmed its head, apart from its log of snapshots."""
@@ -71,4 +95,6 @@ class TableFacts:
     """The newest snapshot in its metadata by which somebody else has rewritten data files, or None if there is none."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
+    unpublished: tuple[Unpublished, ...] = ()
+    """The newest of what waits to be published, newest first."""
     confirmed_at_ms: int = 0

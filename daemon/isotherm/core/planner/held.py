@@ -1,12 +1,14 @@
-"""What keeps anything from being done, however due it is: a halt, a pause, a moment after a failure."""
+"""What keeps anything from being done, however due it is: a halt, a pause, a moment after a failure, somebody's audit."""
 
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.planner.view import View
-from isotherm.core.units import span_text
+from isotherm.core.units import MINUTE_MS, span_text
 
 QUARANTINE_FAILURES = 3
 """From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
+LOOK_AGAIN_MS = 15 * MINUTE_MS
+"""What somebody has written beside `main` may be dropped, too, and no commit says so."""
 
 
 def standstill(view: View, now_ms: int) -> tuple[Verdict, str, Wake] | None:
@@ -35,3 +37,12 @@ def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict,
     times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"
     left = span_text(quarantine.until_ms - now_ms)
     return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)
+
+
+def not_published(view: View, now_ms: int) -> tuple[str, Wake] | None:
+    """What somebody wants to publish on top of `main` as it is, and when that is looked for again."""
+    one = next((one for one in view.facts.unpublished if one.waits(now_ms)), None)
+    if one is None:
+        return None
+    again_ms = min(one.until_ms, now_ms + LOOK_AGAIN_MS)
+    return one.why, Wake(at_ms=again_ms, commits=view.around.state.foreign_commits + 1)

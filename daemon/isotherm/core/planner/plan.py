@@ -20,7 +20,7 @@ from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
-from isotherm.core.planner.held import after_failures, standstill
+from isotherm.core.planner.held import after_failures, not_published, standstill
 from isotherm.core.planner.job_limits import (
     budgets,
     limits,
@@ -39,7 +39,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 24
+RULES = 25
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -111,8 +111,7 @@ def _decide_compaction(
     at_most, in_next = most_bytes(allowed), most_bytes(limits_later(partition, view, policy))
     take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
     take = take if old is None else replace(take, through_number=old.through_number)
-    target = int(policy.compact.target_file_size)
-    job, saved = taken_and_saved_bytes(partition, take, target)
+    job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score = label(key, view.facts.fields), round(owed.score, 4)
@@ -141,6 +140,7 @@ def _decide_compaction(
     waits = (
         over_budget(partition, owed, take, view, policy, threshold, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
+        or not_published(view, now_ms)
         or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
     )
     ripe = "cold and due" if old is None else "minor"

@@ -30,7 +30,6 @@ from isotherm.iceberg.manifests.reachability import reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import IsStopped, never
-from isotherm.iceberg.unpublished import unpublished
 from isotherm.service.ports import Bound
 
 
@@ -48,7 +47,6 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
-    now_ms: int,
     is_stopped: IsStopped = never,
 ) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
@@ -59,7 +57,7 @@ def bind(
     Raises:
         Stopped: so it was wanted.
     """
-    if refusal := _refusal_of_table(metadata, now_ms):
+    if refusal := _refusal_of_table(metadata):
         return refusal
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
@@ -103,7 +101,7 @@ def _oldest(io: FileIO, snapshot: Snapshot, take: Take) -> Mapping[int, int]:
     return oldest_data(read_manifest_list(io, snapshot.manifest_list))
 
 
-def _refusal_of_table(metadata: TableMetadata, now_ms: int) -> Refusal | None:
+def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
     """Why nothing of a table can be compacted, if so."""
     if metadata.format_version != 2:
         return Refusal(
@@ -112,8 +110,6 @@ def _refusal_of_table(metadata: TableMetadata, now_ms: int) -> Refusal | None:
         )
     if why := misplaced_table(metadata):
         return Refusal(Reason.LOCATION, why)
-    if why := unpublished(metadata, now_ms):
-        return Refusal(Reason.STAGED, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 

@@ -14,7 +14,7 @@ from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.unpublished import unpublished
+from isotherm.iceberg.unpublished import waits_to_be_published
 from isotherm.iceberg.values import name_mapping_of, rewritten_by_others
 
 
@@ -47,7 +47,7 @@ def check_table(
         )
     if job.spec_id not in metadata.specs():
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-    if why := unpublished(metadata, now_ms):
+    if why := waits_to_be_published(metadata, now_ms):
         raise RefusalError(Reason.STAGED, why)
     other = rewritten_by_others(metadata) if job.converts_equality else None
     if other is not None:
