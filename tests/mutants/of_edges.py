@@ -11,6 +11,34 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    Mutant(
+        "what SQLite cannot add up ends the daemon",
+        "store/database.py",
+        "if str(err) not in _OF_ROWS:",
+        "if True:",
+        "store/test_database.py::test_rows_that_cannot_be_reckoned_with_are_no_trouble_of_the_store",
+    ),
+    Mutant(
+        "a snapshot that is listed twice ends the daemon",
+        "store/fold/tables.py",
+        "for s in {one.snapshot_id: one for one in astray}.values()",
+        "for s in astray",
+        "store/test_fold.py::test_a_snapshot_that_metadata_lists_twice_is_kept_once",
+    ),
+    Mutant(
+        "what jobs have read is no number any more",
+        "store/ledger/operations.py",
+        "SELECT TOTAL(bytes) FROM operations",
+        "SELECT COALESCE(SUM(bytes), 0) FROM operations",
+        "store/test_operations.py::test_what_jobs_have_read_is_added_up_however_much_it_was_said_to_be",
+    ),
+    Mutant(
+        "a file is as large as its manifest says",
+        "iceberg/compaction/local_copy.py",
+        "if is_longer or listed_bytes > TIMES * size_bytes + SLACK_BYTES:",
+        "if is_longer:",
+        "iceberg/compaction/test_local_copy.py::test_a_file_that_is_much_shorter_than_its_manifest_says_is_not_read",
+    ),
     # What is wrong many times
     Mutant(
         "all of an error is looked at, which may be all of a metadata file",

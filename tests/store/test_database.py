@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from isotherm.store.database import StoreTrouble, TooLargeError, connect, transaction
+from isotherm.store.database import RowError, StoreTrouble, connect, transaction
 
 THINGS = (
     "CREATE TABLE things (name TEXT PRIMARY KEY)",
@@ -46,7 +46,7 @@ def test_a_full_disk_is_told_as_a_full_disk_and_nothing_is_saved(connection):
 
 def test_a_commit_that_fails_leaves_no_transaction_open_into_which_the_next_one_would_be_written(connection):
     connection.execute("PRAGMA foreign_keys=ON")
-    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+    with pytest.raises(RowError, match="FOREIGN KEY"):
         save(connection, "of nothing", table="more")
     assert not connection.in_transaction
 
@@ -64,11 +64,29 @@ def save_many(connection, *names):
 @pytest.mark.parametrize("write", [save, save_many], ids=["one row after another", "many rows"])
 def test_a_value_that_fits_into_no_row_is_no_trouble_of_the_store(connection, write, value):
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
-    with pytest.raises(TooLargeError, match="too"):
+    with pytest.raises(RowError, match="too"):
         write(connection, "before", value)
     assert not connection.in_transaction
-    assert not isinstance(TooLargeError(), StoreTrouble)
+    assert not isinstance(RowError(), StoreTrouble)
     assert names(connection) == []
 
     save(connection, "after")
     assert names(connection) == ["after"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        f"SELECT SUM(value) FROM (SELECT {2**63 - 1} AS value UNION ALL SELECT 1)",
+        "SELECT json_extract('{', '$.a')",
+    ],
+    ids=["a sum", "a text that is no JSON"],
+)
+def test_rows_that_cannot_be_reckoned_with_are_no_trouble_of_the_store(connection, question):
+    with pytest.raises(RowError, match="cannot be reckoned with"):
+        connection.execute(question).fetchall()
+
+
+def test_a_mistake_of_ours_stays_one(connection):
+    with pytest.raises(StoreTrouble, match="no such table"):
+        connection.execute("SELECT * FROM others")

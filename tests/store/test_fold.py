@@ -2,8 +2,10 @@
 
 import pytest
 
+from isotherm.core.model.tables import Astray
 from isotherm.store import Fold
 from isotherm.store.database import StoreError
+from support.builders import NOW, facts, table_state
 
 
 def test_a_corrupt_fold_is_made_again(tmp_path):
@@ -26,3 +28,13 @@ def test_a_fold_that_cannot_be_opened_now_is_not_thrown_away(tmp_path):
         Fold.open_or_rebuild(path)
 
     assert path.is_dir()
+
+
+def test_a_snapshot_that_metadata_lists_twice_is_kept_once():
+    """It ended the daemon, for all tables and at each start."""
+    fold, state = Fold(None), table_state()
+    twice = Astray(7, 3, NOW)
+
+    fold.save_table(state, facts(), None, astray=(twice, twice))
+
+    assert fold.astray(state.table.uuid) == (twice,)

@@ -108,3 +108,12 @@ def test_a_ledger_keeps_no_file_of_a_job():
     assert operation == BEGUN
     assert found == replace(job, data_files=(), delete_files=(), staying=(), bystanders=frozenset())
     assert (found.destination, found.base_snapshot_id, found.base_sequence_number) == (DESTINATION, 5, 7)
+
+
+def test_what_jobs_have_read_is_added_up_however_much_it_was_said_to_be():
+    """Manifests say how large files are; a sum beyond 2**63 is an error to SQLite."""
+    ledger = Ledger(None)
+    for number in range(3):
+        ledger.save(replace(BEGUN, job_id=f"{number}", bytes_planned=2**63 - 1))
+
+    assert ledger.bytes_read_within(HOUR_MS, 1_000) > 2**64

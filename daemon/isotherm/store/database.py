@@ -21,8 +21,14 @@ StoreBusy = sqlite3.OperationalError
 """A store that is locked, or a disk that is full: it may be another one in a moment."""
 
 
-class TooLargeError(ValueError):
-    """A value fits into no row. The store is well: this is the trouble of whatever the value belongs to."""
+class RowError(ValueError):
+    """A value fits into no row, or beside no other, or cannot be reckoned with. The store is well: this is the trouble of
+    whatever the value belongs to.
+    """
+
+
+_OF_ROWS = ("integer overflow", "malformed JSON")
+"""What SQLite says of values under the code that it has for any mistake (1); other codes are about the store."""
 
 
 class StoreError(Exception):
@@ -30,15 +36,15 @@ class StoreError(Exception):
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that tells a value which no row can hold from trouble with the store."""
+    """A connection that tells the trouble of some rows from that of the store."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """One statement. Raises TooLargeError, or StoreTrouble."""
+        """One statement. Raises RowError, or StoreTrouble."""
         with _values():
             return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        """One statement for each row. Raises TooLargeError, or StoreTrouble."""
+        """One statement for each row. Raises RowError, or StoreTrouble."""
         with _values():
             return super().executemany(sql, parameters)
 
@@ -47,8 +53,12 @@ class _Connection(sqlite3.Connection):
 def _values() -> Iterator[None]:
     try:
         yield
-    except (sqlite3.DataError, OverflowError) as err:
-        raise TooLargeError(f"a value fits into no row of a store: {err}") from err
+    except (sqlite3.DataError, sqlite3.IntegrityError, OverflowError) as err:
+        raise RowError(f"a value fits into no row of a store: {err}") from err
+    except sqlite3.OperationalError as err:
+        if str(err) not in _OF_ROWS:
+            raise
+        raise RowError(f"rows of a store cannot be reckoned with: {err}") from err
 
 
 def connect(

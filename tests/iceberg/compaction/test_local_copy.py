@@ -169,3 +169,19 @@ def test_a_file_that_is_shorter_than_its_manifest_says_is_copied_as_it_is():
         copied = Path(path).read_bytes()
 
     assert copied == content
+
+
+@pytest.mark.parametrize("location", ["s3://lake/wide", "local"])
+def test_a_file_that_is_much_shorter_than_its_manifest_says_is_not_read(tmp_path, location):
+    """Budgets count what manifests say: one file could use up those of all tables."""
+    content = wide()
+    if location == "local":
+        location = str(tmp_path / "a.parquet")
+        Path(location).write_bytes(content)
+    with (
+        pytest.raises(RefusalError, match=f"{len(content)} bytes, its manifest says {2**63 - 1}") as refused,
+        nearby(Whole(content), location, 2**63 - 1),
+    ):
+        pass
+
+    assert refused.value.refusal.reason is Reason.CORRUPT_FILE

@@ -7,8 +7,8 @@ the same offsets, so that both engines find what they look for without knowing o
 
 A file that is much longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy
 may be on the disk of the daemon's stores. A little longer are delete files after Iceberg's `rewrite_table_path`
-(apache/iceberg#12554), shorter are some that Spark listed before 0.11. On a local disk nothing is copied, and so nothing
-compared.
+(apache/iceberg#12554), shorter are some that Spark listed before 0.11. A file that is much shorter is not read, either,
+because budgets count what manifests say. On a local disk nothing is copied, and a longer file does no harm.
 """
 
 import contextlib
@@ -35,6 +35,8 @@ HOLE_BYTES = 1024 * 1024
 
 SLACK_BYTES = 1024 * 1024
 """By which a file may be longer than its manifest says."""
+TIMES = 3
+"""As large, and that much larger, may a manifest say a file is: Spark said twice as large. Budgets count what it says."""
 
 Columns = Callable[[pq.FileMetaData], Collection[str]]
 """The names of the top-level columns that will be read of a file with such a footer."""
@@ -58,22 +60,29 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
         columns: of a Parquet file no other columns need to be there. None: everything is.
 
     Raises:
-        RefusalError: it would have to be copied, and is much longer than that.
+        RefusalError: it is much shorter than that; or it would have to be copied, and is much longer.
     """
     if is_local(location):
         with open(normalised(location), "rb") as file:  # noqa: PTH123 (a path has no descriptor)
+            _check(location, os.fstat(file.fileno()).st_size, listed_bytes)
             yield f"{FOLDER}{file.fileno()}"
         return
     with tempfile.TemporaryFile(prefix="isotherm-") as copy:
         with io.new_input(location).open() as stream:
             size_bytes = stream.seek(0, os.SEEK_END)
-            if size_bytes > listed_bytes + SLACK_BYTES:
-                why = f"{location} has {size_bytes} bytes, its manifest says {listed_bytes}"
-                raise RefusalError(Reason.CORRUPT_FILE, why)
+            _check(location, size_bytes, listed_bytes, most_bytes=listed_bytes + SLACK_BYTES)
             _copy(stream, copy, _parts(stream, size_bytes, columns))
             copy.truncate(size_bytes)
         copy.flush()
         yield f"{FOLDER}{copy.fileno()}"
+
+
+def _check(location: str, size_bytes: int, listed_bytes: int, most_bytes: int | None = None) -> None:
+    """Raises RefusalError: it is not what its manifest says."""
+    is_longer = most_bytes is not None and size_bytes > most_bytes
+    if is_longer or listed_bytes > TIMES * size_bytes + SLACK_BYTES:
+        why = f"{location} has {size_bytes} bytes, its manifest says {listed_bytes}"
+        raise RefusalError(Reason.CORRUPT_FILE, why)
 
 
 def _parts(stream: InputStream, size_bytes: int, columns: Columns | None) -> list[Range]:

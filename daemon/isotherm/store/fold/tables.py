@@ -243,7 +243,9 @@ class Tables(Part):
             "INSERT INTO astray VALUES (?, ?, ?, ?, ?, ?)",
             [
                 (uuid, s.snapshot_id, s.sequence_number, max(s.since_ms, now_ms), s.token, s.is_staged)
-                for s in astray
+                for s in {
+                    one.snapshot_id: one for one in astray
+                }.values()  # damaged metadata may list one twice
                 if s.snapshot_id not in known
             ],
         )

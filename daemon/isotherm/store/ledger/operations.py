@@ -186,7 +186,7 @@ class Operations(Part):
         # One question for each index: a condition that may be none keeps SQLite from either.
         of_table = "" if uuid is None else "AND uuid = ?4"
         row = self.db.execute(
-            f"SELECT COALESCE(SUM(bytes), 0) FROM operations WHERE started_at_ms BETWEEN ?1 AND ?2 AND action = ?3 {of_table}",  # noqa: S608
+            f"SELECT TOTAL(bytes) FROM operations WHERE started_at_ms BETWEEN ?1 AND ?2 AND action = ?3 {of_table}",  # noqa: S608
             (now_ms - span_ms, now_ms + span_ms, Action.COMPACT, *(() if uuid is None else (uuid,))),
         ).fetchone()
         return int(row[0])
