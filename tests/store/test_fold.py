@@ -35,6 +35,6 @@ def test_a_snapshot_that_metadata_lists_twice_is_kept_once():
     fold, state = Fold(None), table_state()
     twice = Astray(7, 3, NOW)
 
-    fold.save_table(state, facts(), None, astray=(twice, twice))
+    fold.save_table(state, facts(), None, (), (twice, twice))
 
     assert fold.astray(state.table.uuid) == (twice,)

@@ -237,15 +237,14 @@ class Tables(Part):
         self.db.executemany(
             "DELETE FROM astray WHERE uuid = ? AND snapshot_id = ?", [(uuid, one) for one in gone]
         )
+        once = {one.snapshot_id: one for one in astray}  # damaged metadata may list one twice
         # A clock that was ahead may have said when; a time to come says nothing.
         self.db.execute("UPDATE astray SET since_ms = ?2 WHERE uuid = ?1 AND since_ms > ?2", (uuid, now_ms))
         self.db.executemany(
             "INSERT INTO astray VALUES (?, ?, ?, ?, ?, ?)",
             [
                 (uuid, s.snapshot_id, s.sequence_number, max(s.since_ms, now_ms), s.token, s.is_staged)
-                for s in {
-                    one.snapshot_id: one for one in astray
-                }.values()  # damaged metadata may list one twice
+                for s in once.values()
                 if s.snapshot_id not in known
             ],
         )
