@@ -12,6 +12,20 @@ TWICE = "iceberg/compaction/test_files_named_twice.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
 
 MUTANTS = (
+    Mutant(
+        "small files are fetched one after another",
+        "iceberg/compaction/local_copy.py",
+        "is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)",
+        "is_small = False",
+        "iceberg/compaction/test_local_copy.py::test_small_files_are_fetched_before_it_is_their_turn",
+    ),
+    Mutant(
+        "large files are on the disk together",
+        "iceberg/compaction/local_copy.py",
+        "is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)",
+        "is_small = not is_local(file.path)",
+        "iceberg/compaction/test_local_copy.py::test_large_files_are_fetched_in_their_turn",
+    ),
     # The table as the commit finds it
     Mutant(
         "files in an old schema are committed under a new one",

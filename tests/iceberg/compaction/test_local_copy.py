@@ -2,8 +2,10 @@
 
 import io
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import duckdb
 import pyarrow as pa
@@ -12,9 +14,10 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.clients.storage import properties_with_retries
+from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
-from isotherm.iceberg.compaction.local_copy import HOLE_BYTES, nearby, needed
+from isotherm.iceberg.compaction.local_copy import AHEAD, HOLE_BYTES, SMALL_BYTES, in_turn, nearby, needed
 from isotherm.iceberg.compaction.source import names
 from support.object_store import BUCKET, object_store
 
@@ -185,3 +188,68 @@ def test_a_file_that_is_much_shorter_than_its_manifest_says_is_not_read(tmp_path
         pass
 
     assert refused.value.refusal.reason is Reason.CORRUPT_FILE
+
+
+class Many:
+    """A store in which files of all names have their name as content; the first ones come together or not at all."""
+
+    def __init__(self, together=0, missing=()):
+        self.all_of_them = Barrier(together, timeout=20) if together else None
+        self.together, self.missing, self.opened = together, missing, []
+
+    def new_input(self, location):
+        self.opened.append(location)
+        if len(self.opened) <= self.together:
+            self.all_of_them.wait()
+        if location in self.missing:
+            raise FileNotFoundError(location)
+        return Whole(location.encode())
+
+
+def small(count, size_bytes=20):
+    return [LiveFile(f"s3://lake/{number:04}", FileKind.DATA, size_bytes, 1, 1) for number in range(count)]
+
+
+def contents(files, store):
+    found = []
+    for file, near in zip(files, in_turn(store, files), strict=True):
+        with blaming(file.path), near as path:
+            found.append(Path(path).read_text())
+    return found
+
+
+def test_small_files_are_fetched_before_it_is_their_turn():
+    """A hundred thousand deletes of a kilobyte took two hours, one request after another."""
+    files, store = small(100), Many(together=AHEAD)
+
+    assert contents(files, store) == [file.path for file in files]
+    assert sorted(store.opened) == [file.path for file in files]
+
+
+def test_large_files_are_fetched_in_their_turn():
+    files, store = small(5, size_bytes=SMALL_BYTES + 1), Many()
+    taken = []
+    for file, near in zip(files, in_turn(store, files), strict=True):
+        assert store.opened == taken
+        with near:
+            taken.append(file.path)
+
+    assert store.opened == taken
+
+
+def test_what_goes_wrong_with_a_file_is_told_in_its_turn_and_of_it():
+    files = small(50)
+    store = Many(missing=[files[7].path])
+    with pytest.raises(RefusalError, match=f"{files[7].path} is not there") as refused:
+        contents(files, store)
+
+    assert refused.value.refusal.reason is Reason.MISSING_FILE
+    assert len(store.opened) <= 7 + AHEAD + 1
+
+
+def test_local_files_are_opened_in_their_turn(tmp_path):
+    files = [replace(file, path=str(tmp_path / file.path[-4:])) for file in small(3)]
+    for file in files:
+        Path(file.path).write_text(file.path)
+
+    assert contents(files, None) == [file.path for file in files]

@@ -7,6 +7,7 @@ the positions, and the keys of some delete files at a time; it does not grow wit
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.equality_keys import Keys
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import key_columns
-from isotherm.iceberg.compaction.local_copy import nearby
+from isotherm.iceberg.compaction.local_copy import Columns, in_turn
 from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.iceberg.compaction.source import names
 
@@ -86,8 +87,8 @@ def deleted_rows(
         spellings.setdefault(normalised(file.path), set()).add(file.path)
     # Eight bytes for a position: there may be a hundred million.
     found = [array("q") for _ in named]
-    for delete in job.position_deletes:
-        with blaming(delete.path), nearby(io, delete.path, delete.size_bytes) as path:
+    for delete, near in _each(io, job.position_deletes):
+        with blaming(delete.path), near as path:
             for number, positions in _positions_in(path, delete, paths, written_at, spellings):
                 found[number].frombytes(_bytes(positions))
             sums.delete(path, delete.sequence_number, delete.rows)
@@ -111,24 +112,28 @@ def _by_keys(
             ids: Keys(key_columns(metadata, ids), mapping)
             for ids in dict.fromkeys(one.equality_ids for one in deletes)
         }
-        for delete in deletes:
-            with blaming(delete.path), nearby(io, delete.path, delete.size_bytes) as path:
+        for delete, near in _each(io, deletes):
+            with blaming(delete.path), near as path:
                 of = keys[delete.equality_ids]
                 sums.add_keys(path, delete, of.columns, of.add(path, delete))
         newest = max(delete.sequence_number for delete in deletes)
         ids = frozenset(field_id for one in keys for field_id in one or ())
-        for number, file in enumerate(asked):
-            if file.sequence_number >= newest:
-                continue
-            with (
-                blaming(file.path),
-                nearby(io, file.path, file.size_bytes, partial(names, known=ids, mapping=mapping)) as path,
-            ):
+        older = {number: file for number, file in enumerate(asked) if file.sequence_number < newest}
+        wanted = partial(names, known=ids, mapping=mapping)
+        for number, (file, near) in zip(older, _each(io, [*older.values()], wanted), strict=True):
+            with blaming(file.path), near as path:
                 for of in keys.values():
                     for positions in of.found_in(path, file, constants):
                         yield number, positions
                 sums.delete_by_keys(path, number, file, constants)
         sums.forget_keys()
+
+
+def _each(
+    io: FileIO, files: Sequence[LiveFile], columns: Columns | None = None
+) -> Iterator[tuple[LiveFile, AbstractContextManager[str]]]:
+    """Files and where they are near, in their order."""
+    return zip(files, in_turn(io, files, columns), strict=True)
 
 
 def _slices(deletes: Sequence[LiveFile]) -> Iterator[list[LiveFile]]:

@@ -2,7 +2,7 @@
 
 Both get a file by a descriptor that this process has open (`/proc/self/fd/7`). So no name of a file is taken for a
 pattern or an address, and a copy, which has no name, is gone with the process, however that ends. A copy is as large as
-its file, and there is one at a time. Of a file of which few columns are read the copy has holes where others are: at
+its file; there is one at a time, and the next few where they are small. Of a file of which few columns are read the copy has holes where others are: at
 the same offsets, so that both engines find what they look for without knowing of it.
 
 A file that is much longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy
@@ -16,14 +16,18 @@ import errno
 import os
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from itertools import chain, islice
 from typing import IO
 
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, InputStream
 
 from isotherm.contract.paths import is_local, normalised
+from isotherm.core.model.files import LiveFile
 from isotherm.core.model.refusals import Reason, RefusalError
 
 FOLDER = "/proc/self/fd/" if sys.platform == "linux" else "/dev/fd/"
@@ -35,6 +39,10 @@ HOLE_BYTES = 1024 * 1024
 
 SLACK_BYTES = 1024 * 1024
 """By which a file may be longer than its manifest says."""
+SMALL_BYTES = 1024 * 1024
+"""Files up to this size are fetched before it is their turn."""
+AHEAD = 16
+"""So many of them: a store takes some 30 ms for each request, however little it gives."""
 TIMES = 3
 """As large, and that much larger, may a manifest say a file is: Spark said twice as large. Budgets count what it says."""
 
@@ -75,6 +83,46 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
             copy.truncate(size_bytes)
         copy.flush()
         yield f"{FOLDER}{copy.fileno()}"
+
+
+def in_turn(
+    io: FileIO, files: Sequence[LiveFile], columns: Columns | None = None
+) -> Iterator[AbstractContextManager[str]]:
+    """What `nearby` gives for each of some files, in their order. The next few are fetched meanwhile, if they are small.
+
+    What goes wrong with a file is raised where its path is asked for.
+    """
+    pool = ThreadPoolExecutor(AHEAD)
+    rest, begun = iter(files), deque[AbstractContextManager[str]]()
+    try:
+        while True:
+            for file in islice(rest, AHEAD + 1 - len(begun)):
+                near = nearby(io, file.path, file.size_bytes, columns)
+                is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)
+                begun.append(_Fetched(pool.submit(_entered, near)) if is_small else near)
+            if not begun:
+                return
+            yield begun.popleft()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _entered(near: AbstractContextManager[str]) -> tuple[contextlib.ExitStack, str]:
+    stack = contextlib.ExitStack()
+    return stack, stack.enter_context(near)
+
+
+class _Fetched(AbstractContextManager[str]):
+    """A file that some thread fetches. A copy that nobody asks for is gone with this."""
+
+    def __init__(self, entered: Future[tuple[contextlib.ExitStack, str]]) -> None:
+        self._entered = entered
+
+    def __enter__(self) -> str:
+        return self._entered.result()[1]
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.result()[0].close()
 
 
 def _check(location: str, size_bytes: int, listed_bytes: int, most_bytes: int | None = None) -> None:

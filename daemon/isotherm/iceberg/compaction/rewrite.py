@@ -27,7 +27,7 @@ from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.delete_files import merged_deletes
 from isotherm.iceberg.compaction.deleted_rows import deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
-from isotherm.iceberg.compaction.local_copy import nearby
+from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
@@ -61,8 +61,8 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     wanted = {field.field_id for field in metadata.schema().fields}
     found: list[Tally] = []
     try:
-        for number, file in enumerate(job.data_files):
-            near = nearby(io, file.path, file.size_bytes)
+        each = zip(job.data_files, in_turn(io, job.data_files), strict=True)
+        for number, (file, near) in enumerate(each):
             with blaming(file.path), near as path, ThreadPoolExecutor(1) as beside:
                 # Both engines release the interpreter: the second core sums while this one writes.
                 tally = beside.submit(sums.sum, path, number, constants)

@@ -35,6 +35,8 @@ DELETE_FILE_PATH = 2147483546
 
 MAX_PATH_CHARS = MAX_KEY_CHARS
 """Of a file's location: no store takes as much, and a job names every file of its partition."""
+MAX_FILE_BYTES = 2**50
+"""A PiB, of one file: no store takes as much. Budgets count what manifests say."""
 MOST_LIVE = 1_000_000
 """Live files of one partition, of half a kilobyte each in memory."""
 MOST_TIMES = 10
@@ -196,6 +198,9 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
     texts = (path, file._data[17] or "")  # noqa: SLF001 (0.12 has no property for field 143)
     if max(map(len, texts)) > MAX_PATH_CHARS or len(file.equality_ids or ()) > MAX_PATH_CHARS:
         raise UnreadableError(f"a file's location has more than {MAX_PATH_CHARS} characters: {path[:100]}…")
+    if not (0 <= file.file_size_in_bytes <= MAX_FILE_BYTES and file.record_count >= 0):
+        said = f"{file.file_size_in_bytes} bytes and {file.record_count} rows"
+        raise UnreadableError(f"{path} cannot have {said}, as its manifest says")
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
     names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
     bounds = _path_bounds(file) if names_data_files else (None, None)
