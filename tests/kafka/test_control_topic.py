@@ -267,3 +267,26 @@ def test_the_ends_of_a_topic_on_a_broker_that_is_away_are_not_known():
 def test_a_broker_that_is_away_is_unavailable_and_named():
     with pytest.raises(Unavailable, match=r"topic control: .*127\.0\.0\.1:1.*Connection refused"):
         ensure_topic({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1000}, "control")
+
+
+@pytest.mark.parametrize("records", [1, 5])
+def test_what_no_client_can_unpack_is_passed_by_and_told(member, properties, topic, records):
+    """Four kilobytes that unpack to 120 MB: nothing behind them was read, and nothing committed, for a week."""
+    source = member()
+    poll_until([source], source.is_assigned)
+    sizes = {
+        "message.max.bytes": 1_000_000_000,
+        "batch.size": 900_000_000,
+        "queue.buffering.max.kbytes": 2_000_000,
+    }
+    packing = Producer({**properties, **sizes, "compression.type": "zstd", "linger.ms": 1000})
+    for part in ([b"first"], [bytes(120 * 2**20 // records)] * records, [b"last"]):
+        for value in part:
+            packing.produce(topic, value=value)
+        assert packing.flush(60) == 0
+    read = []
+    poll_until([], lambda: read.extend(source.poll(0.1)) or (read and read[-1].value == b"last"))
+
+    assert [message.value for message in read] == [b"first", b"last"]
+    assert any("offsets 1 to" in why for why in source.losses())
+    assert source.drain(10) == []

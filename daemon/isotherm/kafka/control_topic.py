@@ -10,7 +10,7 @@ an assignment that somebody else has by now. So before anything is committed to 
 
 Messages may be gone before they were read: offsets out of range, or a topic that was deleted and made again, where
 old offsets mean other messages. Both are found, told (`losses`) and read again from the beginning; what is lost for
-good is found in the tables' own metadata by whoever asks.
+good is found in the tables' own metadata by whoever asks. So is what no client can unpack (`step_over`).
 """
 
 import contextlib
@@ -36,6 +36,7 @@ from isotherm.kafka.broker import (
     as_messages,
     partition_of,
 )
+from isotherm.kafka.step_over import UNREADABLE, StepOver
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.kafka_client import kafka_client
@@ -103,6 +104,7 @@ class KafkaEvents:
         self._consumer = self._joined()
         self._announcer = Announcer(self._common, topic, self._broker, self._error)
         self._look = TopicLook(properties, topic)
+        self._step_over = StepOver()
 
     def _joined(self) -> Consumer:
         """A member of the group, of which we commit the offsets ourselves."""
@@ -255,6 +257,7 @@ class KafkaEvents:
             self._silent_since_s = None
         for message in messages:
             self._positions[message.partition] = message.offset + 1
+            self._step_over.came(message.topic, message.partition)
         return messages
 
     def _trouble(self, message: Any) -> None:
@@ -267,8 +270,18 @@ class KafkaEvents:
         if code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             if message.partition() in self._positions:
                 self._reset(f"partition {message.partition()}, offset {message.offset()}: {error.str()}")
+        elif code in UNREADABLE:
+            self._go_beyond(message.partition(), error.str())
         else:
             self._on_trouble(str(error))
+
+    def _go_beyond(self, number: int, why: str) -> None:
+        """Messages are there that nobody can read: say it, and go on behind them."""
+        if number in self._positions:
+            at = self._positions[number]
+            beyond = self._step_over.beyond(self._consumer, self._topic, number, at)
+            self._positions[number] = beyond
+            self._losses.append(f"partition {number}, offsets {at} to {beyond - 1}: {why}")
 
     def _reset(self, why: str) -> None:
         """Messages are gone that nobody read: say it, and read everything that there is."""

@@ -27,8 +27,14 @@ from isotherm.service.ports import HoldReading, NotAsked, Refused, Unavailable
 BATCH = 500
 _FOR_ITSELF = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 """What is said of one record, and of no other."""
-TOPIC = {"cleanup.policy": "compact", "delete.retention.ms": str(90 * 86_400_000), "segment.ms": "86400000"}
-"""Where we make it ourselves: a daemon that was away for 90 days still learns what was lifted meanwhile."""
+TOPIC = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": str(90 * 86_400_000),
+    "segment.ms": "86400000",
+    "compression.type": "uncompressed",
+}
+"""Where we make it ourselves: a daemon that was away for 90 days still learns what was lifted meanwhile. Not packed, so
+that the broker itself refuses what unpacks to more than a message may have: no hold behind it would be read."""
 
 
 class KafkaHolds:
