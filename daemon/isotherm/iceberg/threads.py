@@ -360,6 +360,8 @@ class Threads:
 
         try:
             for number in range(min(at_once, len(items))):
+                if not places:  # those that run have it all in hand
+                    break
                 try:
                     # Threads that end with the process, whatever they wait for.
                     Thread(target=run, name=f"isotherm-each-{number}", daemon=True).start()
@@ -369,7 +371,7 @@ class Threads:
                         return
                     break
             for place in range(len(items)):
-                wait([results[place]])
+                results[place].exception()  # waits for it, at half of the cost of `wait`
                 yield results.pop(place).result()
                 room.release()
         finally:

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
-from isotherm.iceberg.manifests.avro import MAX_BYTES, UnreadableError
+from isotherm.iceberg.manifests.avro import FIRST_BYTES, MAX_BYTES, UnreadableError
 from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from support.manifest_entries import read
 
@@ -48,8 +48,8 @@ GIGABYTE = 1 << 30
 @pytest.mark.parametrize(
     ("begin", "said", "at_most"),
     [
-        (PARQUET, 5000, 4),
-        (PARQUET, None, 4),
+        (PARQUET, 5000, 5001),
+        (PARQUET, None, FIRST_BYTES),
         (AVRO, 5000, 5001),
         (AVRO, None, MAX_BYTES + 1),
         (AVRO, GIGABYTE, 0),

@@ -40,8 +40,10 @@ MAX_VALUE_BYTES = 16 * 1024 * 1024
 MAX_HEADER_BYTES = 8 * 1024 * 1024
 """Of the header, because its map takes that much more memory, too. It holds the table's schema: three megabytes for ten
 thousand columns with a sentence about each."""
+FIRST_BYTES = 64 * 1024
+"""What is asked for first."""
 PIECE_BYTES = 1024 * 1024
-"""What is asked for at a time: PyArrow takes that much memory before it looks how much there is."""
+"""What is asked for at a time then: PyArrow takes that much memory before it looks how much there is."""
 T = TypeVar("T")
 _MAGIC = b"Obj\x01"
 _SCHEMA = "avro.schema"
@@ -245,10 +247,11 @@ def content(files: FileIO, location: str, length: int | None = None, max_bytes: 
 
     def read() -> bytes:
         with files.new_input(location).open() as stream:
-            begin = bytes(stream.read(len(_MAGIC)))
-            if begin != _MAGIC:
+            # The file of a small commit is one request; of what is no Avro file no other follows.
+            begin = bytes(stream.read(min(max(limit, len(_MAGIC)) + 1, FIRST_BYTES)))
+            if not begin.startswith(_MAGIC):
                 raise UnreadableError(f"{location} does not begin as an Avro file does")
-            pieces, left = [begin], max(limit - len(begin), 0) + 1
+            pieces, left = [begin], max(limit + 1 - len(begin), 0)
             while left and (piece := bytes(stream.read(min(left, PIECE_BYTES)))):
                 pieces.append(piece)
                 left -= len(piece)
