@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ ENTRY_BY_ENTRY = sys.maxsize
 """No manifest is large: PyIceberg reads them all."""
 MAX_KEYS_CHARS = 128 * 1024 * 1024
 """Of all keys that are counted together: a million partitions with two values have half of it."""
+KEYS_KEPT = 20_000
+"""Keys of whole numbers, as those of time are: one commit after another writes the same partitions."""
 STEP = 10
 """Entries between two looks at the time: each may take seconds, and most take some microseconds."""
 READERS = 4
@@ -236,11 +239,18 @@ class _Sheet:
             return known
         if len(values) < len(fields):
             raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
-        key = checked_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
+        are_numbers = all(value is None or isinstance(value, int) for value in values)
+        make = _key_of if are_numbers else _key_of.__wrapped__
+        key = make(tuple(one.field_id for one in fields), *values)
         # 0.0 and -0.0 are two partitions, and one to a dictionary.
         if not any(isinstance(value, float) for value in values):
             self._keys[spec_id, values] = key
         return key
+
+
+@lru_cache(maxsize=KEYS_KEPT, typed=True)
+def _key_of(field_ids: tuple[int, ...], *values: Any) -> PartitionKey:
+    return checked_key(dict(zip(field_ids, map(scalar, values), strict=False)))
 
 
 def _add(sums: list[int], one: _Sum, times: int) -> None:

@@ -5,10 +5,11 @@ one short value in the place of three records and two dozen fields.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pyiceberg.avro.decoder import BinaryDecoder
-from pyiceberg.avro.reader import ListReader, MapReader, OptionReader, Reader, StructReader
+from pyiceberg.avro.reader import IntegerReader, ListReader, MapReader, OptionReader, Reader, StructReader
 from pyiceberg.avro.resolver import EnumReader
 from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
 
@@ -83,4 +84,21 @@ def _flat(reader: Reader, slots: dict[int, int]) -> list[Step]:
 def _passed(reader: Reader) -> Callable[[BinaryDecoder], Any]:
     """How a known field is passed over: PyIceberg reads maps and lists of numbers faster than it skips them."""
     inner = reader.option if isinstance(reader, OptionReader) else reader
+    if isinstance(inner, MapReader) and isinstance(inner.key, IntegerReader):
+        in_each = 2 if isinstance(inner.value, IntegerReader) else 0
+    else:
+        in_each = int(isinstance(inner, ListReader) and isinstance(inner.element, IntegerReader))
+    if in_each:
+        return partial(_pass_numbers, in_each, isinstance(reader, OptionReader))
     return reader.read if isinstance(inner, MapReader | ListReader) else reader.skip
+
+
+def _pass_numbers(in_each: int, is_option: bool, decoder: BinaryDecoder) -> None:
+    """Pass over a map or a list with so many numbers in each item, which stand one behind another."""
+    if is_option and decoder.read_int() <= 0:
+        return
+    while items := decoder.read_int():
+        if items < 0:
+            items = -items
+            decoder.skip_int()  # the size of the block
+        decoder.read_ints(in_each * items)
