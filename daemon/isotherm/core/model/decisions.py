@@ -27,6 +27,9 @@ NEVER = Wake()
 
 def sooner(*wakes: Wake) -> Wake:
     """The first that comes of each kind."""
+    wakes = tuple(one for one in wakes if one is not NEVER)
+    if len(wakes) < 2:  # as nearly always, and it is asked of each partition more than once
+        return wakes[0] if wakes else NEVER
     kinds = (
         [one.at_ms for one in wakes],
         [one.boundary_ms for one in wakes],

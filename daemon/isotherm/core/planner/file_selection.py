@@ -217,6 +217,8 @@ def _looked_through(partition: PartitionState, take: Take, data: FileStats) -> F
 
 def _merged(partition: PartitionState, take: Take) -> FileStats:
     """The deletes of which few files are made."""
+    if not (take.merges_deletes or take.converts_equality):
+        return NO_FILES
     return _merged_positions(partition, take) + _converted(partition, take)
 
 
