@@ -27,7 +27,7 @@ class StepOver:
         last, steps = self._behind.get((topic, number), (0, 0))
         offset, step = max(offset, last), 2 ** max(steps - SINGLE_STEPS, 0)
         known = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
-        high = known[1] if known else 0
+        high = int(known[1]) if known else 0
         # Behind the end no offset is in range: everything would be read again.
         beyond = max(min(offset + step, high), offset + 1)
         self._behind[topic, number] = beyond, steps + 1
