@@ -108,8 +108,8 @@ KEYED = {
     ),
     "the last piece is lost": ("    if pending:\n        yield _joined(pending)\n", ""),
     "a file that is as old as the newest delete but one is not looked at": (
-        "if file.sequence_number >= newest:",
-        "if file.sequence_number >= newest - 7:",
+        "if file.sequence_number < newest}",
+        "if file.sequence_number < newest - 7}",
     ),
 }
 IN_PIECES = (

@@ -29,7 +29,7 @@ class StepOver:
         known = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
         high = int(known[1]) if known else 0
         # Behind the end no offset is in range: everything would be read again.
-        beyond = max(min(offset + step, high), offset + 1)
+        beyond: int = max(min(offset + step, high), offset + 1)
         self._behind[topic, number] = beyond, steps + 1
         consumer.seek(TopicPartition(topic, number, beyond))
         return beyond

@@ -33,7 +33,13 @@ class Counting(RowSums):
 
 
 @pytest.mark.parametrize(("each_bytes", "turns"), [(KEY_BYTES // 4, 1), (KEY_BYTES // 2 + 1, 3)])
-def test_long_keys_are_held_in_smaller_parts(tmp_path: Path, each_bytes: int, turns: int) -> None:
+def test_long_keys_are_held_in_smaller_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_bytes: int, turns: int
+) -> None:
+    monkeypatch.setattr(
+        "isotherm.iceberg.compaction.local_copy.TIMES", each_bytes
+    )  # as if they were as large
+
     def file(kind: FileKind, rows: range, number: int, size_bytes: int) -> LiveFile:
         path = tmp_path / f"{number}.parquet"
         pq.write_table(keys(("id", pa.int64(), 1), rows=[(row,) for row in rows]), path)
