@@ -21,7 +21,11 @@ MAX_JOB_BYTES = 10 * 1024**3
 
 
 MAX_JOB_FILES = 10_000
-"""What one job opens at most of each kind: some five minutes where a store takes 30 ms for each."""
+"""What one job rewrites at most, and what it merges at most: each file costs some ten milliseconds, in both engines."""
+
+MAX_JOB_OPENS = 10 * MAX_JOB_FILES
+"""What one job may have to open beside that: deletes that apply, and files that stay and whose keys are looked for. Some
+twenty minutes, where small files are fetched ahead."""
 
 
 MERGED_FILE_BYTES = 64 * 1024**2

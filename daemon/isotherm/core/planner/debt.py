@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take, keys_bytes
+from isotherm.core.model.jobs import MAX_JOB_OPENS, MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.planner.file_selection import (
     MERGED_FROM_BYTES,
     SMALL,
@@ -218,6 +218,8 @@ def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
     if not equality or rows >= most or files >= compact.max_position_deletes:
         return None
     data = partition.data_total
+    if data.files + equality.files + positions.files > MAX_JOB_OPENS:
+        return None
     return keys_bytes(data.rows, data.bytes) + equality.bytes + positions.bytes
 
 
