@@ -18,7 +18,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from isotherm.clients.patience import Patience, TricklesError
+from isotherm.clients.timeouts import Patience, TricklesError
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -27,7 +27,7 @@ ATTEMPTS = 6
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 8.0
 REQUEST_TIMEOUT_S = "20"
-"""Without a single byte; a large upload on a slow line is not cut off. What is read has a limit as a whole (`patience`)."""
+"""Without a single byte; a large upload on a slow line is not cut off. What is read has a limit as a whole (`timeouts`)."""
 GIVE_UP_AFTER_S = 30
 """No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
 

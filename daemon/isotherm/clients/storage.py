@@ -1,6 +1,6 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
-Reading is retried request by request, and each request has a limit as a whole (`patience`). Writing is retried file by
+Reading is retried request by request, and each request has a limit as a whole (`timeouts`). Writing is retried file by
 file: a remote file is spooled and goes up when it is closed, so that an upload can begin again, and a reader never sees
 half a file. On a local disk nothing is spooled or retried, because there a failure is final.
 

@@ -16,7 +16,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 from requests import Response
 
-from isotherm.clients import patience
+from isotherm.clients import timeouts
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
@@ -206,7 +206,7 @@ class IcebergCatalog:
     @staticmethod
     def hanging() -> int:
         """How many threads of this process were given up and have not ended."""
-        return ALL_LEFT.count() + patience.hanging()
+        return ALL_LEFT.count() + timeouts.hanging()
 
     def wait(self, timeout_s: float) -> None:
         """Return when the look has ended, or the time is over."""

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from isotherm.clients.patience import LEAST_BYTES_PER_S, MOST_LEFT, TIMEOUTS, Patience
 from isotherm.clients.retries import is_no_answer
 from isotherm.clients.storage import WHOLE_FILE_BYTES, RetryingFileIO, properties_with_retries
+from isotherm.clients.timeouts import LEAST_BYTES_PER_S, MOST_LEFT, TIMEOUTS, Patience
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.runtime.clock import monotonic_s
