@@ -50,7 +50,7 @@ from isotherm.service.ports import Fenced, Unavailable
 from isotherm.service.relay import Sources
 from isotherm.service.scan_reports import ScanReports
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
-from isotherm.store.database import StoreBusy, StoreError, StoreTrouble
+from isotherm.store.database import StoreError, StoreTrouble
 from isotherm.telemetry.http import HttpServer
 from isotherm.telemetry.metrics import Metrics
 
@@ -149,7 +149,7 @@ def _tell_hanging() -> None:
 
 def code_of_bad_state(err: StoreError | OSError) -> int:
     """The exit code of a start at which the state folder cannot be used: whether that may pass by itself."""
-    passes = isinstance(err.__cause__, StoreBusy) or (isinstance(err, OSError) and err.errno in PASSING)
+    passes = err.may_pass if isinstance(err, StoreError) else err.errno in PASSING
     return EXIT_ERROR if passes else EXIT_BAD_CONFIG
 
 

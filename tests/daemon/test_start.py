@@ -9,6 +9,7 @@ import pytest
 from isotherm.daemon import code_of_bad_state, ending_of, while_alive
 from isotherm.runtime.settings import ConfigError
 from isotherm.service.ports import Fenced
+from isotherm.store import Ledger
 from isotherm.store.database import StoreError
 
 
@@ -76,3 +77,12 @@ def test_so_it_is_where_a_store_says_that(trouble):
     error.__cause__ = sqlite3.OperationalError(trouble)
 
     assert code_of_bad_state(error) == 1
+
+
+def test_a_store_that_is_not_the_daemons_to_open_waits_for_a_person(tmp_path):
+    """As after root has put back a copy: to try again every five seconds mends nothing."""
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(StoreError, match="unable to open") as error:
+        Ledger(tmp_path / "ledger.db")
+
+    assert code_of_bad_state(error.value) == 78

@@ -12,6 +12,13 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "a store that is not the daemon's to open is tried every five seconds",
+        "store/database.py",
+        "return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON",
+        "return isinstance(cause, StoreBusy)",
+        "daemon/test_start.py::test_a_store_that_is_not_the_daemons_to_open_waits_for_a_person",
+    ),
+    Mutant(
         "what SQLite cannot add up ends the daemon",
         "store/database.py",
         "if str(err) not in _OF_ROWS:",
@@ -291,15 +298,15 @@ MUTANTS = (
     Mutant(
         "a daemon that starts on a full disk waits for a person",
         "daemon.py",
-        "or (isinstance(err, OSError) and err.errno in PASSING)",
-        "",
+        "err.may_pass if isinstance(err, StoreError) else err.errno in PASSING",
+        "err.may_pass if isinstance(err, StoreError) else False",
         "daemon/test_start.py::test_a_start_is_tried_again_where_what_keeps_the_state_from_being_used_may_pass",
     ),
     Mutant(
         "a daemon whose store is locked when it starts waits for a person",
-        "daemon.py",
-        "passes = isinstance(err.__cause__, StoreBusy) or",
-        "passes =",
+        "store/database.py",
+        "return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON",
+        "return False",
         "daemon/test_start.py::test_so_it_is_where_a_store_says_that",
     ),
     Mutant(

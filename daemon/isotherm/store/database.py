@@ -32,7 +32,17 @@ _OF_ROWS = ("integer overflow", "malformed JSON")
 
 
 class StoreError(Exception):
-    """The file is not a store of ours, is corrupt, or comes from another version."""
+    """The file is not a store of ours, is corrupt, or comes from another version; or it cannot be opened now."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may be another one in a moment; a missing right, as after root has put back a copy, is for a person."""
+        cause = self.__cause__
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON
+
+
+_FOR_A_PERSON = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
 class _Connection(sqlite3.Connection):
