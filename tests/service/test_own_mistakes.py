@@ -66,7 +66,7 @@ MISTAKES = {
     "reading the policies": lambda service: (service.rounds, "reload_policies"),
     "looking again where messages were lost": lambda service: (service.events, "losses"),
     "reading what is held back": lambda service: (service.hold_topic, "read"),
-    "looking for the fate of open operations": lambda service: (service.ledger, "unfinished"),
+    "looking for the fate of open operations": lambda service: (service.ledger, "open_jobs"),
     "planning": lambda service: (service.fold, "agenda"),
     "forgetting what is long over": lambda service: (service.ledger, "prune"),
 }
