@@ -171,6 +171,9 @@ class Broker:
             raise BrokerError("not acknowledged")
         self.sent += records
 
+    def read_all(self, topic):
+        return [(one.key, one.value) for one in self.sent if one.topic == topic]
+
 
 class Marks:
     """The marks of a pipeline, in memory; each driver has one of these, `store` outlives them."""

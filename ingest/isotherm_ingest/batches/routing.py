@@ -97,6 +97,8 @@ class Routing:
             return Route(table_name(stream.table, topic, schema), stream, schema)
         except SchemaError as err:
             return Route(None, stream, None, f"no_schema:{err}")
+        except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)
+            return Route(None, stream, None, f"no_schema:{type(err).__name__}: {err}")
 
     def dead_letter(self, report: Report, batch: int, ids: Mapping[str, str], *, of_all: bool) -> None:
         """Send on what has no table, once: no schema, no envelope, no name.

@@ -148,7 +148,7 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
     try:
         scale = int(parameters.get("scale", 0))
         precision = int(parameters.get("connect.decimal.precision", 38))
-    except ValueError as err:
+    except (ValueError, OverflowError) as err:  # JSON has numbers without end: 1e999
         raise SchemaError(f"decimal with parameters {dict(parameters)}") from err
     if abs(scale) > MAX_SCALE:
         raise SchemaError(f"decimal with {scale} decimals")

@@ -3,8 +3,12 @@
 import pytest
 
 from isotherm.contract.identity import levels_of
-from isotherm_ingest.batches.routing import may_be, table_name
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.batches.routing import Routing, may_be, table_name
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.streams import StreamsConfig
+from support.pipelines import CONFIG, ORDERS
+from support.wire import message
 
 
 @pytest.mark.parametrize(
@@ -21,3 +25,17 @@ def test_a_source_chooses_no_dot_within_a_level(source_table, levels):
 
     assert levels_of(name) == levels
     assert may_be("raw.{schema}.{table}", name) is (len(levels) == 3)
+
+
+def test_whatever_a_sample_is_its_messages_have_a_table_or_a_problem():
+    """What reaches the driver from here keeps the topic from being read for ever, with all of its tables."""
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None)
+    samples = {1: message([{"field": "id", "type": "int64"}]).decode(), 2: "garbage", 3: None}
+    routing.learn(((ORDERS, number), value, None) for number, value in samples.items())
+    tables, problems = routing.told({ORDERS}, {"shop.orders"})
+
+    assert tables == {(ORDERS, 1): "shop.orders"}
+    assert [(number, why.partition(":")[0]) for (_, number), why in problems.items()] == [
+        (2, "no_schema"),
+        (3, "no_schema"),
+    ]
