@@ -153,7 +153,7 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
     if abs(scale) > MAX_SCALE:
         raise SchemaError(f"decimal with {scale} decimals")
     digits = f"plain_number(decoded({{}}), {scale})"
-    if not 0 <= scale <= precision or precision > 38:
+    if not 0 <= scale <= precision or not 1 <= precision <= 38:  # PyIceberg reads no table with DECIMAL(0,0)
         return Kind("STRING", digits.format, text="JSON")
     target = f"DECIMAL({precision},{scale})"
     return Kind(target, f"TRY_CAST({digits} AS {target})".format, text="JSON")
