@@ -20,8 +20,16 @@ from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.tables.offsets import Position
 
 _POSITION = ("isotherm.topic", "isotherm.partition", "isotherm.offset")
+_OURS = ("isotherm.reason", "isotherm.error", "isotherm.pipeline", *_POSITION, "isotherm.timestamp")
 CHUNK = 500
 """Messages in memory at once."""
+MAX_PROBLEM = 300
+"""Letters of a problem that are kept: it may repeat what the message says, and a topic that refused that is to take this."""
+
+
+def problem_of(reason: str, why: object) -> str:
+    """The problem of messages: a reason from a closed list, and why, for people."""
+    return f"{reason}:{why}"[:MAX_PROBLEM].encode(errors="replace").decode()
 
 
 class DeadLetters:
@@ -61,18 +69,16 @@ class DeadLetters:
                     self._send([record])
                 return
             (record,) = records
-            logs.get().error(
-                "dead_letter_too_large",
-                bytes=len(record.value or b""),
-                **{name: (text or b"").decode() for name, text in record.headers if name in _POSITION},
-            )
+            said = _of_ours(record)
+            place = {name: said[name].decode() for name in _POSITION}
+            logs.get().error("dead_letter_too_large", bytes=len(record.value or b""), **place)
             self._broker.send([_without_body(record)])
 
     def _record(self, row: Any) -> Record:
         kept = [(one["key"], _decoded(one.get("value"))) for one in json.loads(row["headers"] or "[]")]
         ours = {
             "isotherm.reason": _label(row["problem"]),
-            "isotherm.error": row["problem"],
+            "isotherm.error": row["problem"][:MAX_PROBLEM],
             "isotherm.pipeline": self._pipeline,
             "isotherm.topic": row["topic"],
             "isotherm.partition": str(row["partition"]),
@@ -113,8 +119,14 @@ def _without_body(record: Record) -> Record:
         "isotherm.value_bytes": str(len(body)),
         "isotherm.value_sha256": hashlib.sha256(body).hexdigest(),
     }
-    kept = [(name, text) for name, text in record.headers if name.startswith("isotherm.")]
-    return Record(record.topic, None, None, [*kept, *((name, text.encode()) for name, text in about.items())])
+    told = {**_of_ours(record), **{name: text.encode() for name, text in about.items()}}
+    return Record(record.topic, None, None, list(told.items()))
+
+
+def _of_ours(record: Record) -> dict[str, bytes]:
+    """What we say of the message. It comes behind the message's own headers, which may have the same names."""
+    said = dict(record.headers)
+    return {name: said[name] or b"" for name in _OURS}
 
 
 def _decoded(value: str | None) -> bytes | None:

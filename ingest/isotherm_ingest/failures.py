@@ -60,6 +60,20 @@ def verdict(error: BaseException) -> Verdict:
     return Verdict.FAILED
 
 
+_REFUSED = (
+    # What Iceberg's checks raise, as Spark tells it.
+    "Unsupported table change",
+    "org.apache.iceberg.exceptions.ValidationException",
+    # Spark's own: it folds case as Java does, so dotless i and i are one.
+    "FIELD_ALREADY_EXISTS",
+)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a change of a table's columns is refused for what it is, and not because something is away."""
+    return any(mark in str(error) for mark in _REFUSED)
+
+
 def brief(error: BaseException) -> str:
     """The first line that says something, for logs."""
     lines = [line.strip() for line in str(error).splitlines()]

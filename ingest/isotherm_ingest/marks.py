@@ -285,7 +285,7 @@ def decoded(through: int, text: str) -> Mark:
         }
         halted = frozenset(str(name) for name in data.get("halted", ()))
         return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")), halted)
-    except (ValueError, TypeError, AttributeError) as err:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
         return Mark(through)
 

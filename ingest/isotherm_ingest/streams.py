@@ -23,6 +23,14 @@ from isotherm_ingest.plan.shares import Window
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
 TIME_TRANSFORMS = ("years", "months", "days", "hours")
+_FIELD_ENDS = {
+    "years": "_year",
+    "months": "_month",
+    "days": "_day",
+    "hours": "_hour",
+    "bucket": "_bucket",
+    "truncate": "_trunc",
+}
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PARTITION_FIELD = re.compile(
     rf"(?:(?P<time>{'|'.join(TIME_TRANSFORMS)})\((?P<time_column>{_NAME})\)"
@@ -78,6 +86,11 @@ class PartitionBy(Settings):
     """As Spark's DDL takes it: `hours(order_time)`."""
     column: str
     transform: str
+
+    @property
+    def field_name(self) -> str:
+        """What Iceberg calls the field in the spec of a table that is made."""
+        return self.column + _FIELD_ENDS.get(self.transform, "")
 
 
 def partition_by(text: str) -> PartitionBy:

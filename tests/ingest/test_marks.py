@@ -171,7 +171,16 @@ def test_where_there_is_no_room_for_all_tables_those_whose_vector_says_it_are_le
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[]", '{"tables": {"a": 7}}', '{"tables": {"a": ["u", "x", 1]}}']
+    "text",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "[" * 2000,
+        '{"tables": {"a": 7}}',
+        '{"tables": {"a": ["u", "x", 1]}}',
+        '{"tables": {"a": ["u", 1e999, 1]}}',
+    ],
 )
 def test_what_cannot_be_read_says_nothing_of_tables(text):
     assert decoded(7, text) == Mark(7)

@@ -5,6 +5,7 @@ schema. Rows are never decoded here, so a writer beside it must be one that need
 """
 
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from isotherm_ingest.batches.fan_out import Report
-from isotherm_ingest.kafka import BrokerError
+from isotherm_ingest.kafka import BrokerError, TooLargeError
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
@@ -135,6 +136,8 @@ class Broker:
         self.kept_from, self.ids, self.sent = session.kept_from, {}, []
         self.without_leader, self.compacted_topics = set(), set()
         self.away = self.unsendable = False
+        self.max_bytes = math.inf
+        """Of a message."""
 
     def topics(self, pattern):
         if self.away:
@@ -169,7 +172,18 @@ class Broker:
     def send(self, records):
         if self.unsendable:
             raise BrokerError("not acknowledged")
-        self.sent += records
+        large = [one for one in records if _bytes(one) > self.max_bytes]
+        self.sent += [one for one in records if one not in large]
+        if large:
+            raise TooLargeError(large)
+
+    def read_all(self, topic):
+        return [(one.key, one.value) for one in self.sent if one.topic == topic]
+
+
+def _bytes(record):
+    texts = (record.key, record.value, *(text for header in record.headers for text in header))
+    return sum(len(text or b"") for text in texts)
 
 
 class Marks:

@@ -119,7 +119,7 @@ class Outbox:
             data = json.loads(value)
             watermark = Watermark(int(data["snapshot_id"]), int(data["sequence_number"]))
             pipeline = str(data["pipeline"])
-        except (ValueError, KeyError, TypeError) as err:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as err:
             logs.get().warning(
                 "watermark_unreadable", topic=self._announced_topic, table_uuid=uuid, error=str(err)
             )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from isotherm.contract.identity import name_from
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
-from isotherm_ingest.dead_letters import DeadLetters, Sent
+from isotherm_ingest.dead_letters import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
@@ -96,7 +96,9 @@ class Routing:
             schema = change_schema(value, key)
             return Route(table_name(stream.table, topic, schema), stream, schema)
         except SchemaError as err:
-            return Route(None, stream, None, f"no_schema:{err}")
+            return Route(None, stream, None, problem_of("no_schema", err))
+        except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)
+            return Route(None, stream, None, problem_of("no_schema", f"{type(err).__name__}: {err}"))
 
     def dead_letter(self, report: Report, batch: int, ids: Mapping[str, str], *, of_all: bool) -> None:
         """Send on what has no table, once: no schema, no envelope, no name.

@@ -20,6 +20,19 @@ class UnreadError(ValueError):
     """DuckDB refused something that a message says."""
 
 
+class UnplannedError(ValueError):
+    """DuckDB cannot run a statement at all, whatever the messages say."""
+
+
+def plan(sql: str, messages: pa.RecordBatch) -> None:
+    """Plan a statement of messages like these, and keep it for `run`.
+
+    Raises:
+        UnplannedError: because of what the schema of its messages says.
+    """
+    _database().plan(sql, messages)
+
+
 def run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
     """The columns that a statement gives for a relation `messages`.
 
@@ -59,7 +72,8 @@ class _Database:
         import duckdb  # the driver needs none
         from duckdb.func import FunctionNullHandling
 
-        self._of_data = (duckdb.DataError, duckdb.InvalidInputException)
+        # What is left says that the machine lacks something, and passes, or ends the database.
+        self._of_messages = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.create_function(
@@ -77,18 +91,30 @@ class _Database:
         # Else it complains, at the end of the process, that the function was never given back.
         atexit.register(self._connection.close)
 
+    def plan(self, sql: str, messages: pa.RecordBatch) -> None:
+        self._give(messages.slice(0, 0))
+        try:
+            self._name(sql)
+        except self._of_messages as err:
+            raise UnplannedError(str(err)) from err
+
     def run(self, sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
+        given = self._give(messages)
+        try:
+            found = self._connection.sql(f"EXECUTE {self._name(sql)}").to_arrow_table()
+        except self._of_messages as err:
+            raise UnreadError(str(err)) from err
+        finally:
+            given.now = messages.slice(0, 0)
+        return {name: found[name].combine_chunks() for name in found.column_names}
+
+    def _give(self, messages: pa.RecordBatch) -> _Messages:
+        """Have the statements read these messages."""
         if self._messages is None:
             self._messages = _Messages(messages)
             self._connection.register("messages", self._messages)
         self._messages.now = messages
-        try:
-            found = self._connection.sql(f"EXECUTE {self._name(sql)}").to_arrow_table()
-        except self._of_data as err:
-            raise UnreadError(str(err)) from err
-        finally:
-            self._messages.now = messages.slice(0, 0)
-        return {name: found[name].combine_chunks() for name in found.column_names}
+        return self._messages
 
     def ask(self, sql: str, rows: pa.Table) -> pa.Table:
         self._connection.register("given", rows)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.database import UnreadError, run
+from isotherm_ingest.decode.database import UnplannedError, UnreadError, plan, run
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.decode.statement import (
     Wanted,
@@ -109,14 +109,23 @@ class Decoder:
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
+        try:
+            plan(self.sql, messages)
+            if self.left_sql is not None:  # none is written whose old row nobody could delete
+                plan(self.left_sql, messages)
+        except UnplannedError as err:
+            return self._broken(messages, err)
         return self._parted(self.sql, messages)
 
     def left(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """Deletes of the rows that updates took to another key of the table, in any number."""
+        none = pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in self.schema], schema=self.schema)
         if self.left_sql is None:
-            return pa.RecordBatch.from_arrays(
-                [pa.nulls(0, one.type) for one in self.schema], schema=self.schema
-            )
+            return none
+        try:
+            plan(self.left_sql, messages)
+        except UnplannedError:
+            return none
         found = self._parted(self.left_sql, messages)
         return found.filter(pc.is_null(pc.struct_field(found.column("change"), "problem")))
 
@@ -126,15 +135,22 @@ class Decoder:
             return self._decode(sql, messages)
         except (UnreadError, pa.ArrowInvalid) as err:
             if messages.num_rows == 1:
-                place = {name: messages.column(name)[0].as_py() for name in ("topic", "partition", "offset")}
-                problem = f"undecodable:{' '.join(str(err).split())[:300]}"
-                return pa.RecordBatch.from_pylist(
-                    [{"row": None, "change": {**place, "problem": problem}}], self.schema
-                )
+                return self._broken(messages, err)
             half = messages.num_rows // 2
             return pa.concat_batches(
                 [self._parted(sql, messages.slice(0, half)), self._parted(sql, messages.slice(half))]
             )
+
+    def _broken(self, messages: pa.RecordBatch, err: Exception) -> pa.RecordBatch:
+        """Each of the messages is a problem, for one reason."""
+        size = messages.num_rows
+        problem = f"undecodable:{' '.join(str(err).split())[:300]}"
+        told = {name: messages.column(name) for name in ("topic", "partition", "offset")}
+        told["problem"] = pa.array([problem] * size, pa.string())
+        change = pa.StructArray.from_arrays(
+            [told.get(one.name, pa.nulls(size, one.type)) for one in CHANGE], fields=list(CHANGE)
+        )
+        return pa.RecordBatch.from_arrays([pa.nulls(size, self._row), change], schema=self.schema)
 
     def _decode(self, sql: str, messages: pa.RecordBatch) -> pa.RecordBatch:
         found = run(sql, messages)

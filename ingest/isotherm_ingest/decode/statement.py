@@ -155,20 +155,34 @@ def _image(schema: ChangeSchema) -> str:
     """The row: after a change; of a delete the old row, or what its key says where it has none."""
     before = "p.before" if "before" in schema.images else "NULL"
     after = "p.after" if "after" in schema.images else "NULL"
-    if not schema.key:
+    fields = _key_fields(schema)
+    if not fields:
         return f"CASE WHEN p.op = 'd' THEN {before} ELSE {after} END"
-    key = {column.name: column.kind.text for column in schema.columns if column.name in schema.key}
     of_row = ", ".join(
         f"{name_in_sql(column.name)} := "
-        f"{f'k.{name_in_sql(column.name)}' if column.name in key else f'NULL::{column.kind.text}'}"
+        f"{f'k.{name_in_sql(fields[column.name])}' if column.name in fields else f'NULL::{column.kind.text}'}"
         for column in schema.columns
     )
+    key = {fields[column.name]: column.kind.text for column in schema.columns if column.name in fields}
     shape = literal_in_sql(json.dumps({"payload": key}))
     payload = f"TRY(json_transform_strict(TRY(decode(key_text)), {shape})).payload"
     of_key = (
         f"list_transform([{payload}], lambda k: CASE WHEN k IS NOT NULL THEN struct_pack({of_row}) END)[1]"
     )
     return f"CASE WHEN p.op <> 'd' THEN {after} WHEN {before} IS NULL THEN {of_key} ELSE {before} END"
+
+
+def _key_fields(schema: ChangeSchema) -> dict[str, str]:
+    """By column, the field of the message key that tells it, whatever the case of their letters.
+
+    Empty where none does, as where a transform renames columns of the value alone.
+    """
+    folded = {name.lower(): name for name in schema.key}
+    named = {
+        one.name: one.name if one.name in schema.key else folded.get(one.name.lower())
+        for one in schema.columns
+    }
+    return {column: field for column, field in named.items() if field is not None}
 
 
 def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], made_up: str | None) -> str:

@@ -119,7 +119,7 @@ def missing_properties(
 def _key_said(properties: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return tuple(map(str, json.loads(properties.get(KEY_PROPERTY, "[]"))))
-    except (ValueError, TypeError):  # somebody else's idea of it
+    except (ValueError, TypeError, RecursionError):  # somebody else's idea of it
         return ()
 
 

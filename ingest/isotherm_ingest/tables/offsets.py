@@ -118,7 +118,7 @@ def decode(text: str) -> Source:
         }
         ids = {topic: str(entry["id"]) for topic, entry in data["topics"].items() if entry.get("id")}
         return Source(vector, str(data.get("cluster", "")), ids)
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         raise TokenError(f"offset vector {text[:200]!r} cannot be read: {err}") from err
 
 

@@ -1,7 +1,7 @@
 """Tables fit their rows: they are made, and altered where that is possible; rows that do not fit are refused."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -9,16 +9,12 @@ from isotherm.runtime import logs
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import Column
 from isotherm_ingest.decode.kinds import fits, widened
-from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.failures import TableRefused, brief, is_refused
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.column_names import Names, clash_of, first_clash, names_of
 from isotherm_ingest.tables.definition import definition
-from isotherm_ingest.tables.lake import (
-    PIPELINE_PROPERTY,
-    RESERVED_COLUMNS,
-    TableNow,
-    create_statements,
-)
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.tools import Tools
 
@@ -44,9 +40,8 @@ class SchemaFit:
             for column in group.schema.columns:
                 lower.setdefault(column.name.lower(), column)
         columns = {column.name: column.kind.type for column in lower.values()}
-        for name in sorted(columns):
-            if clash := clash_of(name, self._stream.mode):
-                raise TableRefused(clash)
+        if clash := first_clash(lower.values(), self._stream):
+            raise TableRefused(clash)
         for field in self._stream.spec:
             if field.column.lower() not in lower:
                 raise TableRefused(
@@ -93,22 +88,40 @@ class SchemaFit:
         fitting: list[Group] = []
         refused: dict[Group, str] = {}
         for group in groups:
-            misfit, changes = changes_for(now.columns, group, self._stream.mode)
-            if misfit is not None:
+            misfit, changes = self._changes_for(now, group)
+            if misfit is None and changes and not group.is_met:
+                continue
+            if misfit is None and changes:
+                now, misfit = self._altered(group, changes)
+            if misfit is None:
+                fitting.append(group)
+            else:
                 refused[group] = misfit
-                continue
-            if changes and not group.is_met:
-                continue
-            fitting.append(group)
-            for change in changes:
-                self._session.sql(f"ALTER TABLE {self._target} {change}")
-                self._log.info("table_altered", change=change)
-            if changes:
-                now = self.load()
         return now, tuple(fitting), refused
 
+    def _altered(self, group: Group, changes: Iterable[str]) -> tuple[TableNow, str | None]:
+        """The table after these changes, or up to the one that it does not take, with the reason."""
+        for change in changes:
+            try:
+                self._session.sql(f"ALTER TABLE {self._target} {change}")
+            except Exception as err:
+                if not is_refused(err):
+                    raise
+                now = self.load()
+                if change not in self._changes_for(now, group)[1]:  # somebody else made it meanwhile
+                    raise
+                return now, f"the table refuses {change}: {brief(err)}"
+            self._log.info("table_altered", change=change)
+        return self.load(), None
 
-def changes_for(columns: Mapping[str, str], group: Group, mode: str) -> tuple[str | None, list[str]]:
+    def _changes_for(self, now: TableNow, group: Group) -> tuple[str | None, list[str]]:
+        names = names_of(now.table.schema(), now.table.specs().values())
+        return changes_for(now.columns, group, self._stream.mode, names)
+
+
+def changes_for(
+    columns: Mapping[str, str], group: Group, mode: str, names: Names
+) -> tuple[str | None, list[str]]:
     """What does not fit into the columns, if anything; else the ALTERs that make room for a schema."""
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
@@ -117,18 +130,12 @@ def changes_for(columns: Mapping[str, str], group: Group, mode: str) -> tuple[st
             return clash, []
         kind = known.get(column.name.lower())
         if kind is None:
+            if clash := names.clash_of(column):
+                return clash, []
+            names = names.with_column(column)
             changes.append(f"ADD COLUMN {quoted(column.name)} {column.kind.type}")
         elif widened(kind, column.kind.type):
             changes.append(f"ALTER COLUMN {quoted(column.name)} TYPE {column.kind.type}")
         elif not fits(kind, column.kind.type):
             return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
     return None, changes
-
-
-def clash_of(name: str, mode: str) -> str | None:
-    """Why a column of the source cannot have its name in a table of this mode, or None if it can."""
-    if name.lower() in RESERVED_COLUMNS:
-        return f"column {name!r} of the source has the name of one of Iceberg's own columns"
-    if mode == "changelog" and name.lower() in CHANGELOG_COLUMNS:
-        return f"column {name!r} of the source has the name of a changelog's own column"
-    return None

@@ -45,14 +45,13 @@ class Newest:
         return rows
 
 
-def waited(rows: pa.Table) -> Newest:
-    """From how they travelled."""
-    split = len(rows.column_names) - 1 - rows.column_names[::-1].index(_GONE)
+def waited(rows: pa.Table, columns: int) -> Newest:
+    """From how they travelled, of a table with so many columns; any of them may be called as what stands behind them."""
     masks = {
-        name: rows.column(split + 1 + place).combine_chunks()
-        for place, name in enumerate(rows.column_names[split + 1 :])
+        name: rows.column(columns + 1 + place).combine_chunks()
+        for place, name in enumerate(rows.column_names[columns + 1 :])
     }
-    return Newest(rows.select(range(split)), rows.column(split).combine_chunks(), masks)
+    return Newest(rows.select(range(columns)), rows.column(columns).combine_chunks(), masks)
 
 
 def newest(changes: pa.Table, key: Sequence[str]) -> Newest:

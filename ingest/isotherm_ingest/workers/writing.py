@@ -113,7 +113,7 @@ def _filled(table: TableTask, lines: Iterable[Line], old: pa.Table, kept: Sequen
 
 def filled(table: TableTask, waiting: pa.Table, old: pa.Table, kept: Sequence[str]) -> pa.Table:
     """The rows to write: with the values that stay, and the ids, of the rows in whose place they come."""
-    found = waited(waiting).written()
+    found = waited(waiting, len(table.columns)).written()
     places = _places(found.rows.select(list(table.key)), old)
     values = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
     for place, name in enumerate(kept):

@@ -11,6 +11,7 @@ from isotherm.contract.events import decode
 from isotherm.runtime import clock
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.http import HANGS_AFTER_S, Health
+from isotherm_ingest.kafka import Record
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.tables.lake import Lake
 from support.messages import Broker, Session
@@ -24,6 +25,19 @@ def watching(*names):
     for _ in names:
         outbox.due(0.0)
     return outbox
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"[" * 2000, b"7", b'{"pipeline":"shop","snapshot_id":1e999,"sequence_number":1}']
+)
+def test_a_watermark_that_nobody_can_read_is_none(value, lake):
+    broker = Broker(Session())
+    broker.send([Record("announced", b"uuid", value)])
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    with capture_logs() as told:
+        outbox.recall(None)
+
+    assert [one["event"] for one in told] == ["watermark_unreadable"]
 
 
 def test_our_own_commits_do_not_put_off_the_look_for_those_of_others():

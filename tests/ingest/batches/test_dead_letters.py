@@ -4,6 +4,7 @@ import pytest
 
 from isotherm_ingest.failures import CatalogAway
 from support.pipelines import ORDERS, messages
+from support.wire import DECIMAL, message
 
 
 def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
@@ -21,6 +22,18 @@ def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
 
     assert pipeline.rows("orders") == [0, 2]
     assert len(pipeline.dead_letters.sent) == 1
+
+
+def test_a_schema_that_nobody_foresaw_keeps_no_topic_from_being_read(pipeline):
+    parameters = {"scale": float("inf")}
+    field = {"field": "id", "type": "bytes", "name": DECIMAL, "parameters": parameters}
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 1, schema=8, value=message([field]).decode()))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 2]
+    assert [one.offset for one in pipeline.dead_letters.sent] == [1]
 
 
 def test_a_message_that_nobody_can_read_and_a_table_that_is_behind_are_no_reason_to_lose_it(pipeline):

@@ -10,7 +10,7 @@ from isotherm_ingest.decode.kinds import SchemaError, kind_of
 from isotherm_ingest.decode.statement import Wanted
 from support.wire import array, arrow, decimal, key, message, raw, typed
 
-JUNK = [None, 7, "", "\0", "\ud800", [], {}, {"type": "array", "items": 7}]
+JUNK = [None, 7, float("inf"), "", "other", "\0", "\ud800", [], {}, {"type": "array", "items": 7}]
 
 
 def nodes(tree, path=()):

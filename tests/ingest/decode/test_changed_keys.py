@@ -39,6 +39,26 @@ def test_a_key_of_several_columns():
     assert change["problem"] is None
 
 
+@pytest.mark.parametrize("keeps", [True, False], ids=["mirror", "changelog"])
+@pytest.mark.parametrize(
+    ("told", "of_key", "problem"),
+    [
+        ({"ID": 7}, row(7, None), None),
+        ({"Id": 7, "id": 8}, row(8, None), None),
+        ({"order_uuid": 7}, None, "no_row:the change has no row image"),
+    ],
+    ids=["case", "exact", "renamed"],
+)
+def test_a_message_key_may_have_other_names_than_the_row(keeps, told, of_key, problem):
+    """Where a transform renames columns of the value alone. No statement could be planned, and the table stood."""
+    found = decoder_of(FIELDS, message_key=key(**told), keeps=keeps)
+    values = [message(FIELDS, after=row(1)), message(FIELDS, op="d", before=row(2)), message(FIELDS, op="d")]
+    changes = decoded(found, raw(*values, keys=[key(**told)] * 3))
+
+    assert [one for one, _ in changes] == [row(1), row(2), of_key]
+    assert [change["problem"] for _, change in changes] == [None, None, problem]
+
+
 def test_a_mirror_s_delete_needs_nothing_but_its_key():
     """The row may have come before, and must not stay because of a value that nobody writes."""
     fields = [*FIELDS, {"field": "until", **MICROS}]

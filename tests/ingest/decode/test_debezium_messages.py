@@ -130,6 +130,19 @@ def test_a_message_at_which_duckdb_stops_is_told_alone(size):
     ]
 
 
+@pytest.mark.parametrize("unplanned", ["sql", "left_sql"])
+def test_what_duckdb_cannot_plan_is_the_problem_of_its_messages(unplanned):
+    """None is known; so a statement is made one. The table goes on with messages of other schemas."""
+    found = replace(decoder_of(FIELDS), **{unplanned: "SELECT nothing FROM messages"})
+    messages = raw(*(message(FIELDS, after=row(number)) for number in range(3)))
+    told = decoded(found, messages)
+
+    assert [one for one, _ in told] == [None] * 3
+    assert [change["offset"] for _, change in told] == [0, 1, 2]
+    assert all(change["problem"].startswith("undecodable:Binder Error: ") for _, change in told)
+    assert found.left(messages).num_rows == 0
+
+
 def test_a_poison_message_alone():
     ((none, change),) = decoded(decoder_of(FIELDS), raw(b"garbage"))
 

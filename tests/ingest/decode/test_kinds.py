@@ -86,6 +86,8 @@ def one(field, wire, **wanted):
         (decimal(0, 78), base64_of(2**256 - 1), str(2**256 - 1)),
         (decimal(10, 60), base64_of(-(10**59)), "-" + "1" + "0" * 49 + "." + "0" * 10),
         (decimal(-2), base64_of(7), "700"),
+        # No decimal at all: a table with such a column could be made, and never read again.
+        (decimal(0, "0"), base64_of(7), "7"),
         (VARIABLE, {"scale": 0, "value": base64_of(0)}, "0"),
         (VARIABLE, {"scale": 3, "value": base64_of(-1)}, "-0.001"),
         (VARIABLE, {"scale": 0, "value": base64_of(10**5000)}, "1" + "0" * 5000),

@@ -54,7 +54,17 @@ def test_merging_takes_the_largest_in_any_order(one, two, three):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "7", "{}", '{"topics":{"a":{}}}', '{"topics":{"a":{"next":{"x":1}}}}', "nonsense"]
+    "text",
+    [
+        "",
+        "7",
+        "{}",
+        '{"topics":{"a":{}}}',
+        '{"topics":{"a":{"next":{"x":1}}}}',
+        '{"topics":{"a":{"next":{"0":1e999}}}}',
+        "[" * 2000,
+        "nonsense",
+    ],
 )
 def test_a_token_that_cannot_be_read_is_no_empty_token(text):
     with pytest.raises(TokenError):

@@ -5,6 +5,7 @@ import pytest
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
+from isotherm_ingest.tables.column_names import Names
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import changes_for
 
@@ -39,13 +40,13 @@ def group(**columns):
     ],
 )
 def test_a_column_is_added_or_widened_and_never_anything_else(columns, message, misfit, changes):
-    assert changes_for(columns, group(**message), "mirror") == (misfit, changes)
+    assert changes_for(columns, group(**message), "mirror", Names()) == (misfit, changes)
 
 
 @pytest.mark.parametrize("name", ["_pos", "_FILE", "_row_id"])
 def test_a_later_column_with_a_name_of_iceberg_s_own_does_not_fit(name):
     """Spark could never read the table again."""
-    misfit, changes = changes_for({"id": "INT"}, group(id="int32", **{name: "string"}), "mirror")
+    misfit, changes = changes_for({"id": "INT"}, group(id="int32", **{name: "string"}), "mirror", Names())
 
     assert misfit == f"column {name!r} of the source has the name of one of Iceberg's own columns"
     assert changes == []
@@ -56,8 +57,28 @@ def test_a_later_column_with_a_name_of_a_changelog_s_own_does_not_fit():
     columns = {"id": "INT", **{name: own.type for name, own in CHANGELOG_COLUMNS.items()}}
     message = group(id="int32", _op="string")
 
-    assert changes_for(columns, message, "changelog") == (
+    assert changes_for(columns, message, "changelog", Names()) == (
         "column '_op' of the source has the name of a changelog's own column",
         [],
     )
-    assert changes_for({"id": "INT"}, message, "mirror") == (None, ["ADD COLUMN `_op` STRING"])
+    assert changes_for({"id": "INT"}, message, "mirror", Names()) == (None, ["ADD COLUMN `_op` STRING"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "changes"),
+    [
+        ({"id": "int32", "at_day": "string"}, None),
+        ({"id": "int32", "new": "string", "at_day": "string"}, None),
+        ({"id": "int32", "at_week": "string"}, ["ADD COLUMN `at_week` STRING"]),
+        # It is there already, whatever else has its name.
+        ({"id": "int32", "region": "string"}, []),
+    ],
+)
+def test_a_name_that_something_in_the_table_has_does_not_fit(columns, changes):
+    """Iceberg would refuse the column with each message that has it, and the table would stand for ever."""
+    names = Names(frozenset({"id", "at", "region"}), frozenset(), frozenset({"at_day", "region"}))
+    table = {"id": "INT", "at": "TIMESTAMP", "region": "STRING"}
+    why = "column 'at_day' of the source has the name of a partition field of the table"
+
+    expected = (why, []) if changes is None else (None, changes)
+    assert changes_for(table, group(**columns), "mirror", names) == expected

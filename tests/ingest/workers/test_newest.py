@@ -1,13 +1,15 @@
 """The newest change of each key, held against a plain dict."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm_ingest.decode.debezium_messages import CHANGE
-from isotherm_ingest.workers.newest import newest
+from isotherm_ingest.workers.newest import newest, waited
 from isotherm_ingest.workers.tasks import TableTask
 from isotherm_ingest.workers.writing import filled
 
@@ -100,3 +102,24 @@ def test_rows_that_wait_get_the_values_and_the_ids_of_those_in_whose_place_they_
         {"id": 2, "note": "kept", "list": [4], "_row_id": 20},
         {"id": 3, "note": "first", "list": [9], "_row_id": None},
     ]
+
+
+@pytest.mark.parametrize("name", ["note", "is gone"])
+def test_rows_that_wait_come_back_as_they_were_whatever_their_columns_are_called(name):
+    """Rows were taken for gone, and the batch was committed without them."""
+    rows = [
+        {"id": 1, "real": 0.0, "note": None, "list": [1], "op": "u", "kept": {"note", "list"}},
+        {"id": 2, "real": 0.0, "note": "x", "list": None, "op": "d", "kept": set()},
+        {"id": 3, "real": 0.0, "note": "y", "list": None, "op": "u", "kept": {"list"}},
+    ]
+    found = newest(changes(rows, range(3)), ("id", "real"))
+    new = {one: name if one == "note" else one for one in ROW.names}
+    found = replace(
+        found,
+        rows=found.rows.rename_columns(new),
+        kept={new[one]: mask for one, mask in found.kept.items()},
+    )
+
+    back = waited(found.waiting(), len(ROW.names))
+    assert back.rows.equals(found.rows)
+    assert (back.is_gone, back.kept) == (found.is_gone, found.kept)
