@@ -108,3 +108,15 @@ def test_of_branches_that_share_their_beginning_each_is_told(table: Any) -> None
 
     assert [one.why.split()[0] for one in found] == ["second", "audit"]
     assert found[0].written_at_ms >= found[1].written_at_ms
+
+
+def test_the_name_of_a_branch_is_cut(table: Any) -> None:
+    """Each of thousands of partitions that wait repeats it, and nothing bounds it but the metadata."""
+    name = "x" * 5000
+    table.manage_snapshots().create_branch(ids(table)[-1], name).commit()
+    table.refresh().append(table.scan().to_arrow(), branch=name)
+
+    (one,) = unpublished(table.refresh().metadata)
+
+    assert one.why.startswith(name[:100])
+    assert len(one.why) < 250

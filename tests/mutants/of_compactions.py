@@ -18,13 +18,6 @@ MUTANTS = (
         "test_keys_are_looked_for_in_no_more_files_than_a_job_can_open[100000-False]",
     ),
     Mutant(
-        "small files wait for deletes that are too many to open",
-        "core/planner/plan.py",
-        "(job.bytes > at_most_bytes or job.files > MAX_JOB_OPENS)",
-        "(job.bytes > at_most_bytes)",
-        "core/planner/test_file_selection.py::test_small_files_are_done_without_deletes_that_are_too_many_to_open",
-    ),
-    Mutant(
         "the ledger keeps every file of a job",
         "store/ledger/operations.py",
         "to_json(job.without_files)",

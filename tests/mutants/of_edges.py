@@ -12,10 +12,31 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "the name of a branch is repeated however long it is",
+        "iceberg/unpublished.py",
+        "if len(name) <= MOST_SAID else",
+        "if True else",
+        "iceberg/test_unpublished.py::test_the_name_of_a_branch_is_cut",
+    ),
+    Mutant(
+        "the same error of a client is a step each time",
+        "kafka/step_over.py",
+        "found.pop(part, None)",
+        "found",
+        "kafka/test_step_over.py::test_who_got_on_since_an_error_is_not_stuck",
+    ),
+    Mutant(
+        "keys of any width are kept as long as the daemon runs",
+        "iceberg/manifests/counts.py",
+        "are_few = len(values) <= FIELDS_KEPT and",
+        "are_few = True and",
+        "iceberg/manifests/test_counts.py::test_keys_of_many_fields_are_not_kept",
+    ),
+    Mutant(
         "a store that is not the daemon's to open is tried every five seconds",
         "store/database.py",
-        "return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON",
-        "return isinstance(cause, StoreBusy)",
+        "return not path.exists() or (path.is_file() and os.access(path, os.R_OK | os.W_OK))",
+        "return True",
         "daemon/test_start.py::test_a_store_that_is_not_the_daemons_to_open_waits_for_a_person",
     ),
     Mutant(
@@ -305,7 +326,7 @@ MUTANTS = (
     Mutant(
         "a daemon whose store is locked when it starts waits for a person",
         "store/database.py",
-        "return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON",
+        "return isinstance(self.__cause__, StoreBusy) and (self._path is None or _is_ours(self._path))",
         "return False",
         "daemon/test_start.py::test_so_it_is_where_a_store_says_that",
     ),

@@ -16,6 +16,8 @@ from isotherm.contract.summary import PICKED_FROM, REPLACES_PARTITIONS, STAGED_A
 from isotherm.core.model.tables import Unpublished
 from isotherm.iceberg.snapshots import history, operation_of, summary_of
 
+MOST_SAID = 100
+"""Characters of a branch's name: each partition that waits repeats it."""
 MOST_KEPT = 10
 """The newest of what waits. It takes one to keep `main` where it is."""
 
@@ -42,7 +44,8 @@ def _branches(metadata: TableMetadata) -> Iterator[Unpublished]:
     for name, ref in metadata.refs.items():
         is_ahead = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in written_ms
         if is_ahead and _goes_on_from_main(ref.snapshot_id, parents, known):
-            why = f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
+            said = name if len(name) <= MOST_SAID else f"{name[:MOST_SAID]}…"
+            why = f"{said} goes on from the head of main, and main could not be fast-forwarded to it any more"
             yield Unpublished(why, written_ms[ref.snapshot_id])
 
 

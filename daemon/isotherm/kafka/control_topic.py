@@ -36,7 +36,7 @@ from isotherm.kafka.broker import (
     as_messages,
     partition_of,
 )
-from isotherm.kafka.step_over import UNREADABLE, StepOver
+from isotherm.kafka.step_over import UNREADABLE, StepOver, stuck
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.kafka_client import kafka_client
@@ -258,6 +258,8 @@ class KafkaEvents:
         for message in messages:
             self._positions[message.partition] = message.offset + 1
             self._step_over.came(message.topic, message.partition)
+        for (_, number), one in stuck(raw).items():
+            self._go_beyond(number, str(one.error()))
         return messages
 
     def _trouble(self, message: Any) -> None:
@@ -270,9 +272,7 @@ class KafkaEvents:
         if code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
             if message.partition() in self._positions:
                 self._reset(f"partition {message.partition()}, offset {message.offset()}: {error.str()}")
-        elif code in UNREADABLE:
-            self._go_beyond(message.partition(), error.str())
-        else:
+        elif code not in UNREADABLE:
             self._on_trouble(str(error))
 
     def _go_beyond(self, number: int, why: str) -> None:

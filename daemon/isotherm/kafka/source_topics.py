@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from isotherm.kafka.broker import as_messages
 from isotherm.kafka.control_topic import SESSION_TIMEOUT_MS
-from isotherm.kafka.step_over import UNREADABLE, StepOver
+from isotherm.kafka.step_over import StepOver, stuck
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message
 
@@ -68,21 +68,17 @@ class KafkaSources:
     def poll(self, timeout_s: float, *, wanted: bool = True) -> Sequence[Message]:
         """New messages, at most some hundreds; empty when none came in time, or none are wanted."""
         self._pause_or_resume(is_paused=not wanted)
-        messages = as_messages(self._consumer.consume(BATCH, timeout_s), self._trouble)
+        raw = self._consumer.consume(BATCH, timeout_s)
+        messages = as_messages(raw, lambda one: self._on_trouble(str(one.error())))
         for message in messages:
             self._step_over.came(message.topic, message.partition)
             part = message.topic, message.partition
             # It may go back: offsets that are out of range, and a topic that was made again, begin at the earliest.
             self._group_at[part] = min(self._group_at.get(part, message.offset), message.offset)
+        for (topic, number), one in stuck(raw).items():
+            (at,) = self._consumer.position([TopicPartition(topic, number)])
+            self._step_over.beyond(self._consumer, topic, number, max(at.offset, one.offset() or 0))
         return messages
-
-    def _trouble(self, message: Any) -> None:
-        """What stands among the messages and is none."""
-        self._on_trouble(str(message.error()))
-        if message.error().code() in UNREADABLE:
-            topic, number = message.topic(), message.partition()
-            (part,) = self._consumer.position([TopicPartition(topic, number)])
-            self._step_over.beyond(self._consumer, topic, number, max(part.offset, message.offset() or 0))
 
     def _pause_or_resume(self, *, is_paused: bool) -> None:
         if not is_paused and not self._paused:

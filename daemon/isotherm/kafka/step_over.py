@@ -5,14 +5,31 @@ behind it would ever be read. How many messages are in it nobody can tell. So th
 the others grow: what they pass by is lost, as what is in the batch is.
 """
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 UNREADABLE = frozenset({KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG})  # noqa: SLF001 (the library's public constants)
 """Errors that a second try does not mend."""
 
 
-SINGLE_STEPS = 100
-"""Each takes as long as a batch takes to fetch and to refuse: a tenth of a second."""
+SINGLE_STEPS = 20
+"""Each takes half a second: so long a client waits after an error."""
+
+
+def stuck(raw: Sequence[Message]) -> dict[tuple[str, int], Message]:
+    """Of what a client gave at once, the Kafka partitions that go no further, with the last that was said of each.
+
+    A client that was not asked for a while says the same many times, and may have got on since.
+    """
+    found: dict[tuple[str, int], Message] = {}
+    for one in raw:
+        error, part = one.error(), (str(one.topic()), int(one.partition() or 0))
+        if error is None:
+            found.pop(part, None)
+        elif error.code() in UNREADABLE:
+            found[part] = one
+    return found
 
 
 class StepOver:

@@ -52,11 +52,15 @@ class UnfinishedOperations:
                 return
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 # Within the barrier: a row that cannot be read is the trouble of its job alone.
-                operation, job = self.ledger.begun(job_id)
-                if self._is_given_up(operation, knows_all=knows_all) or self._settle(operation, job):
+                found = self.ledger.begun(job_id)
+                if found is None or self._is_over(*found, knows_all=knows_all):
                     self.barrier.forget(job_id)
                 else:
                     self.barrier.put_aside(job_id)
+
+    def _is_over(self, operation: Operation, job: CompactionJob | None, *, knows_all: bool) -> bool:
+        """Find out what became of an operation. Returns whether it is known now."""
+        return self._is_given_up(operation, knows_all=knows_all) or self._settle(operation, job)
 
     def _is_given_up(self, operation: Operation, *, knows_all: bool) -> bool:
         """End an operation whose table was not found for so long. Returns whether it is such a one."""

@@ -1,5 +1,6 @@
 """How both stores open SQLite, and turn values into JSON and back."""
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -34,15 +35,19 @@ _OF_ROWS = ("integer overflow", "malformed JSON")
 class StoreError(Exception):
     """The file is not a store of ours, is corrupt, or comes from another version; or it cannot be opened now."""
 
+    def __init__(self, why: str, path: Path | None = None) -> None:
+        super().__init__(why)
+        self._path = path
+
     @property
     def may_pass(self) -> bool:
         """Whether it may be another one in a moment; a missing right, as after root has put back a copy, is for a person."""
-        cause = self.__cause__
-        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        return isinstance(cause, StoreBusy) and code not in _FOR_A_PERSON
+        return isinstance(self.__cause__, StoreBusy) and (self._path is None or _is_ours(self._path))
 
 
-_FOR_A_PERSON = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+def _is_ours(path: Path) -> bool:
+    """Whether a store is there that this user may write, or none is."""
+    return not path.exists() or (path.is_file() and os.access(path, os.R_OK | os.W_OK))
 
 
 class _Connection(sqlite3.Connection):
@@ -106,7 +111,7 @@ def connect(
     except (sqlite3.DatabaseError, StoreError) as err:
         if connection is not None:
             connection.close()
-        raise err if isinstance(err, StoreError) else StoreError(f"{path}: {err}") from err
+        raise err if isinstance(err, StoreError) else StoreError(f"{path}: {err}", path) from err
     return connection
 
 

@@ -7,16 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten, saved_bytes, taken, tier
-from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
-from support.builders import GIB, KIB, MIB, NOW, TARGET, files, key, of_sizes, partition, view
-from support.planned import COLD, POLICY
+from support.builders import GIB, KIB, MIB, TARGET, files, of_sizes, partition
 
 
 @pytest.mark.parametrize(
@@ -146,17 +143,6 @@ def test_keys_are_looked_for_in_no_more_files_than_a_job_can_open(files, convert
     take = debt(replace(partition(files, 20 * KIB), deletes=deletes), Compact()).take(1.0, MAX_JOB_BYTES)
 
     assert (take.converts_equality, take.with_deletes) == (converts, not converts)
-
-
-def test_small_files_are_done_without_deletes_that_are_too_many_to_open():
-    deletes = {FileKind.EQUALITY_DELETES: FileStats(150_000, 15_000_000, GIB)}
-    state = replace(COLD[key(1)], data=files(100_000, 20 * KIB), deletes=deletes)
-
-    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
-
-    assert decision.verdict is Verdict.DUE
-    assert not decision.take.with_deletes
-    assert decision.take.below_bytes > 20 * KIB
 
 
 def test_one_delete_row_does_not_make_the_whole_partition_part_of_the_small_files():

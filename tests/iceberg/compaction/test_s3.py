@@ -20,6 +20,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.local_copy import AHEAD
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet.table_description import described
 from isotherm.service.ports import Refused
@@ -98,6 +99,22 @@ def test_a_compaction_rides_out_a_store_that_is_busy_and_one_that_is_silent(
     files = catalog.load_table(NAME).inspect.files()
     assert [f"s3://{BUCKET}/"] == sorted({path[: len(BUCKET) + 6] for path in files["file_path"].to_pylist()})
     assert files.num_rows == 3 + 1
+
+
+def test_a_job_of_little_memory_fetches_small_files_ahead(catalog: Any) -> None:
+    """Each thread that fetches took 64 MiB of address space, of which 256 MiB have none to give: it ended by a signal."""
+    table = catalog.load_table(NAME)
+    ids = pa.array(range(4000), pa.int64())
+    for _ in range(2 * AHEAD):
+        table.append(pa.table({"id": ids, "part": pa.array([1] * len(ids), pa.int32())}))
+    executor = LocalExecutor(memory_bytes=256 * 1024**2)
+    executor.start(bound(table, OURS), described(table.metadata), catalog.properties)
+    executor.wait(120)
+
+    ((_, rewrite),) = executor.poll()
+    executor.stop()
+    assert not isinstance(rewrite, Refusal), rewrite
+    assert rewrite.rows_written == 2 * AHEAD * len(ids) + 150
 
 
 def test_leftovers_are_found_by_the_job_alone_and_deleted_in_spite_of_503(

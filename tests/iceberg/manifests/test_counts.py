@@ -37,9 +37,10 @@ from pyiceberg.types import (
 )
 
 from isotherm.core.model.files import FileKind, size_bucket
+from isotherm.iceberg.manifests import counts
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
-from isotherm.iceberg.manifests.counts import MAX_KEYS_CHARS, Question, census
-from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key
+from isotherm.iceberg.manifests.counts import FIELDS_KEPT, MAX_KEYS_CHARS, Question, census
+from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, checked_key, entry_partition_key
 from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.service.ports import TooLong
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly
@@ -349,3 +350,17 @@ def test_one_file_that_is_listed_for_two_snapshots_is_counted_for_each(tmp_path,
     counted = census(written.metadata, written.io, listed, Question(STAGE), large_bytes)
 
     assert counted.files == 1
+
+
+@pytest.mark.parametrize(("width", "are_kept"), [(FIELDS_KEPT, True), (FIELDS_KEPT + 1, False)])
+def test_keys_of_many_fields_are_not_kept(tmp_path, monkeypatch, width, are_kept):
+    """Keys of a thousand fields have 70 KB each, and 20,000 of them are kept for as long as the daemon runs."""
+    made = []
+    monkeypatch.setattr(counts, "checked_key", lambda values: made.append(values) or checked_key(values))
+    written = Written(tmp_path, [(LongType(), IdentityTransform())] * width)
+    manifest = written.write(entry(*range(7000, 7000 + width)))
+
+    for _ in range(2):
+        assert len(written.counted(manifest, large_bytes=AS_ENTRIES).partitions) == 1
+
+    assert len(made) == (1 if are_kept else 2)

@@ -24,8 +24,8 @@ MAX_JOB_FILES = 10_000
 """What one job rewrites at most, and what it merges at most: each file costs some ten milliseconds, in both engines."""
 
 MAX_JOB_OPENS = 10 * MAX_JOB_FILES
-"""What one job may have to open beside that: deletes that apply, and files that stay and whose keys are looked for. Some
-twenty minutes, where small files are fetched ahead."""
+"""Files of a partition in which a job may look for the keys of equality deletes: some twenty minutes, where small files are
+fetched ahead."""
 
 
 MERGED_FILE_BYTES = 64 * 1024**2

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_OPENS, Action, Take, job_ms
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label, time_span
 from isotherm.core.planner import pauses
@@ -183,8 +183,7 @@ def _take(
     """
     if rests_until_ms is None:
         take = _now_or_later(owed, threshold, at_most_bytes, later_bytes)
-        job = taken(partition, take)
-        is_too_large = take.with_deletes and (job.bytes > at_most_bytes or job.files > MAX_JOB_OPENS)
+        is_too_large = take.with_deletes and taken(partition, take).bytes > at_most_bytes
         alone = owed.files_alone(threshold, at_most_bytes) if is_too_large else None
         return (take, None, owed.why) if alone is None else (alone, None, owed.of_files[0].why)
     merge = owed.merge(at_most_bytes) if owed.score < REST_SCORE else None

@@ -29,6 +29,9 @@ TOLD: Final = struct.Struct("=Ii")
 """Which job has ended, and how: its exit code, negative where a signal ended it."""
 NO_THREADS: Final = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 """Without these, PyArrow's jemalloc and NumPy's OpenBLAS start threads when they are imported."""
+FEW_ARENAS: Final = {"MALLOC_ARENA_MAX": "2"}
+"""For the environment in which this program is started: without it each thread that fetches a file takes 64 MiB of address
+space, of which a small `memory_bytes` has none to give."""
 START, TERMINATE, KILL = b"s", b"t", b"k"
 DESCRIPTORS = 3
 """How many come with a job: a file that holds it, a file for its answer, and a pipe that says when the answer is there."""

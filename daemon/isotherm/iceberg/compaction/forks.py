@@ -9,7 +9,7 @@ from contextlib import suppress
 from multiprocessing import connection
 
 from isotherm.iceberg.compaction import child
-from isotherm.iceberg.compaction.child import ASKED, KILL, START, TERMINATE, TOLD
+from isotherm.iceberg.compaction.child import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
 from isotherm.runtime.clock import monotonic_s
 
 LAST_WAIT_S = 5
@@ -30,6 +30,7 @@ class ForkServer:
                     child.__file__,
                     *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0)),
                 ],
+                env={**os.environ, **FEW_ARENAS},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

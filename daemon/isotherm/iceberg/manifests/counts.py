@@ -46,6 +46,8 @@ MAX_KEYS_CHARS = 128 * 1024 * 1024
 """Of all keys that are counted together: a million partitions with two values have half of it."""
 KEYS_KEPT = 20_000
 """Keys of whole numbers, as those of time are: one commit after another writes the same partitions."""
+FIELDS_KEPT = 4
+"""Of such a key at most. They are kept for as long as the daemon runs: some megabytes."""
 STEP = 10
 """Entries between two looks at the time: each may take seconds, and most take some microseconds."""
 READERS = 4
@@ -239,8 +241,10 @@ class _Sheet:
             return known
         if len(values) < len(fields):
             raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
-        are_numbers = all(value is None or isinstance(value, int) for value in values)
-        make = _key_of if are_numbers else _key_of.__wrapped__
+        are_few = len(values) <= FIELDS_KEPT and all(
+            value is None or isinstance(value, int) for value in values
+        )
+        make = _key_of if are_few else _key_of.__wrapped__
         key = make(tuple(one.field_id for one in fields), *values)
         # 0.0 and -0.0 are two partitions, and one to a dictionary.
         if not any(isinstance(value, float) for value in values):

@@ -198,9 +198,8 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
     texts = (path, file._data[17] or "")  # noqa: SLF001 (0.12 has no property for field 143)
     if max(map(len, texts)) > MAX_PATH_CHARS or len(file.equality_ids or ()) > MAX_PATH_CHARS:
         raise UnreadableError(f"a file's location has more than {MAX_PATH_CHARS} characters: {path[:100]}…")
-    if not (0 <= file.file_size_in_bytes <= MAX_FILE_BYTES and file.record_count >= 0):
-        said = f"{file.file_size_in_bytes} bytes and {file.record_count} rows"
-        raise UnreadableError(f"{path} cannot have {said}, as its manifest says")
+    if not 0 <= file.file_size_in_bytes <= MAX_FILE_BYTES:
+        raise UnreadableError(f"{path} cannot have {file.file_size_in_bytes} bytes, as its manifest says")
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
     names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
     bounds = _path_bounds(file) if names_data_files else (None, None)

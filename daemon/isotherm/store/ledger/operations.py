@@ -128,20 +128,22 @@ class Operations(Part):
         )
         return dict(rows.fetchall())
 
-    def begun(self, job_id: str) -> tuple[Operation, CompactionJob | None]:
-        """An operation, with its bound job while its end is open.
+    def begun(self, job_id: str) -> tuple[Operation, CompactionJob | None] | None:
+        """An operation, with its bound job while its end is open; None where it was forgotten.
 
         Raises:
             StoreError: its row cannot be read.
         """
-        value, job = self.db.execute(
-            "SELECT value, job FROM operations WHERE job_id = ?", (job_id,)
-        ).fetchone()
+        found = self.db.execute("SELECT value, job FROM operations WHERE job_id = ?", (job_id,)).fetchone()
+        if found is None:
+            return None
+        value, job = found
         return from_row(Operation, value), None if job is None else from_row(CompactionJob, job)
 
     def unfinished(self, uuid: str | None = None) -> list[tuple[Operation, CompactionJob | None]]:
         """Everything of which the end is open, of one table or of all. Raises StoreError where a row cannot be read."""
-        return [self.begun(job_id) for job_id in self.open_jobs(uuid)]
+        # A daemon may forget one while a command looks.
+        return [found for job_id in self.open_jobs(uuid) if (found := self.begun(job_id)) is not None]
 
     def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
         """The newest operations, newest first, of one table or of all."""
