@@ -45,7 +45,7 @@ class Batches:
         self._cluster = cluster
         self._topic_ids = topic_ids
         self._read = read
-        self._routing = Routing(config, tools.dead_letters)
+        self._routing = Routing(config, tools.dead_letters, tables.owners.of)
         self._numbers = itertools.count(1)
 
     def run(

@@ -3,7 +3,7 @@
 import pytest
 
 from isotherm.contract.identity import levels_of
-from isotherm_ingest.batches.routing import may_be, table_name
+from isotherm_ingest.batches.table_names import may_be, table_name
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 
 
