@@ -29,4 +29,12 @@ MUTANTS = (
         OF_OWNERS
         + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
     ),
+    # The port, which the daemon has too
+    Mutant(
+        "a client that asks much and reads nothing takes a thread",
+        "runtime/http_server.py",
+        'request.headers["CONNECTION"] = "close"',
+        "pass",
+        "runtime/test_http_server.py::test_a_connection_is_answered_once",
+    ),
 )
