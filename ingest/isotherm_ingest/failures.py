@@ -60,6 +60,11 @@ def verdict(error: BaseException) -> Verdict:
     return Verdict.FAILED
 
 
+def was_too_much(error: BaseException) -> bool:
+    """Whether fewer messages at once may pass: workers could not make their rows, or Spark's JVM could not hold them."""
+    return isinstance(error, WorkFailed) or "java.lang.OutOfMemoryError" in str(error)
+
+
 def brief(error: BaseException) -> str:
     """The first line that says something, for logs."""
     lines = [line.strip() for line in str(error).splitlines()]

@@ -29,6 +29,21 @@ MUTANTS = (
         OF_OWNERS
         + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
     ),
+    # What is too large
+    Mutant(
+        "keys of a megabyte each are one condition",
+        "isotherm_ingest/sql/key_search.py",
+        'return (part, False) if len(part.encode()) <= room else ("", False)',
+        "return part, False",
+        "ingest/sql/test_key_search.py::test_a_condition_has_a_length_however_long_the_keys_are",
+    ),
+    Mutant(
+        "what Spark's JVM cannot hold is tried again as it is",
+        "isotherm_ingest/failures.py",
+        ' or "java.lang.OutOfMemoryError" in str(error)',
+        "",
+        "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
     # The port, which the daemon has too
     Mutant(
         "a client that asks much and reads nothing takes a thread",

@@ -52,6 +52,8 @@ class Lake:
 
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
+        self.rooms = {}
+        """By table, how many rows at once Spark's JVM can hold for it."""
         self.unreadable = set()
         """Tables whose metadata cannot be read."""
 
@@ -121,6 +123,8 @@ class Writer:
             and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
         ]
         assert len(mine) <= done.survey.rows
+        if len(mine) > self.lake.rooms.get(self.name, len(mine)):
+            raise RuntimeError("An error occurred.\n: java.lang.OutOfMemoryError: Java heap space")
         table.rows += [(one.topic, one.partition, one.offset) for one in mine]
         if mine:
             table.modes.append(self.stream.mode)

@@ -16,7 +16,7 @@ from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.owners import Owners
 from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState
-from isotherm_ingest.failures import CatalogAway, TableRefused, WorkFailed, brief
+from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
@@ -292,7 +292,7 @@ class Tables:
                 state.known = Known("", {}, dict(kafka.starts), kafka.ids)
             if isinstance(error, Halted):
                 state.known = replace(state.known, is_halted=True)
-            if isinstance(error, WorkFailed):
+            if was_too_much(error):
                 state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)
         if errors:
