@@ -44,6 +44,35 @@ MUTANTS = (
         "",
         "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
     ),
+    Mutant(
+        "what was learned of a topic is kept for ever",
+        "isotherm_ingest/batches/routing.py",
+        "if count > KEPT}",
+        "if count < 0}",
+        "ingest/batches/test_routing.py::test_of_a_topic_the_newest_schemas_are_kept_between_batches",
+    ),
+    Mutant(
+        "a batch makes as many tables as a topic names",
+        "isotherm_ingest/batches/routing.py",
+        "if count > NEW_AT_ONCE:",
+        "if False:",
+        "ingest/batches/test_routing.py::"
+        "test_a_batch_that_brings_too_many_schemas_of_a_topic_is_given_up_and_what_was_learned_stays",
+    ),
+    Mutant(
+        "a message of each schema is held by the driver, however many there are",
+        "isotherm_ingest/workers/decoding.py",
+        "elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:",
+        "else:",
+        "ingest/workers/test_decoding.py::test_of_a_topic_with_many_schemas_so_many_are_told_at_once",
+    ),
+    Mutant(
+        "each new name waits for a catalog that answers nobody",
+        OWNERS,
+        "            if name in self._guessed:\n                self._probe()\n",
+        "",
+        OF_OWNERS + "test_a_catalog_that_answers_nobody_is_asked_for_one_new_name_and_not_for_each",
+    ),
     # The port, which the daemon has too
     Mutant(
         "a client that asks much and reads nothing takes a thread",

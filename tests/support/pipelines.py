@@ -52,12 +52,14 @@ class Lake:
 
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
+        self.asked = 0
         self.rooms = {}
         """By table, how many rows at once Spark's JVM can hold for it."""
         self.unreadable = set()
         """Tables whose metadata cannot be read."""
 
     def ask(self):
+        self.asked += 1
         if self.away:
             raise OSError("the catalog is away")
 

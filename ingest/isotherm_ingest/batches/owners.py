@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from isotherm.runtime import logs
 from isotherm_ingest.batches.table_names import may_be
-from isotherm_ingest.failures import TableRefused, brief
+from isotherm_ingest.failures import CatalogAway, TableRefused, brief
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.definition import FIRST_PROPERTY, MODE_PROPERTY, SOURCE_PROPERTY
 from isotherm_ingest.tables.lake import Lake
@@ -31,15 +31,22 @@ class Owners:
         return self._owners.get(name)
 
     def of(self, name: str, stream: Stream) -> Stream:
-        """Whose a table is: what it says itself, where it is there, or else that of the first who asks."""
+        """Whose a table is: what it says itself, where it is there, or else that of the first who asks.
+
+        Raises:
+            CatalogAway: the catalog answers nobody. Each of a thousand new names would wait for it.
+        """
         if name not in self._owners:
             self.begin(name, set())
+            if name in self._guessed:
+                self._probe()
         return self._owners.setdefault(name, stream)
 
     def begin(self, name: str, topics: set[str]) -> set[str]:
         """Find out whose a table is that has read these topics; gives all that it has read."""
         try:
             owner, topics = self._asked(name, topics)
+            self._guessed.discard(name)
         except Exception as err:  # noqa: BLE001 (its own trouble: its writer meets it again, tells it and waits)
             logs.get().warning("table_unreadable", table=name, error=brief(err))
             owner = owner_of(self._config, name, {}, topics)
@@ -64,6 +71,12 @@ class Owners:
                 "ingest again"
             )
         self._guessed.discard(name)
+
+    def _probe(self) -> None:
+        try:
+            self._lake.ask()
+        except Exception as err:
+            raise CatalogAway(brief(err)) from err
 
     def _asked(self, name: str, topics: set[str]) -> tuple[Stream | None, set[str]]:
         """Whose a table is, as the catalog has it, with all topics that it has read."""

@@ -3,6 +3,7 @@
 A schema is looked at once, in one message of it. What belongs nowhere is sent to the dead letters, with the reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,14 @@ from isotherm_ingest.workers.decoding import UNREADABLE
 
 Named = tuple[str, int]
 """A topic, and the number of a schema."""
+NEW_AT_ONCE = 500
+"""Schemas of one topic that a batch may bring: each may be a table of its own, which takes a fifth of a second to make."""
+KEPT = 2_000
+"""Routes of one topic between two batches. Of an older one a message is looked at again, and the batch is read twice."""
+
+
+class TooManyNew(RuntimeError):  # noqa: N818 (of a topic's messages, not a mistake)
+    """A batch brings so many new schemas of one topic that it is read in smaller pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,12 @@ class Routing:
             {one: route.problem for one, route in mine.items() if route.problem is not None},
         )
 
-    def learn(self, samples: Iterable[Sample]) -> None:
-        """Find out where messages go that were not seen before, from one message of each schema."""
+    def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
+        """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
+
+        Raises:
+            TooManyNew: the batch has met too many. What was learned is kept.
+        """
         for (topic, number), value, key in samples:
             if (topic, number) in self._routes:
                 continue
@@ -91,6 +104,21 @@ class Routing:
                 logs.get().error("schema_refused", topic=topic, why=route.problem)
             else:
                 logs.get().info("schema_learned", topic=topic, table=route.table)
+        met.update(one for one, _, _ in samples)
+        for topic, count in Counter(topic for topic, _ in met).items():
+            if count > NEW_AT_ONCE:
+                raise TooManyNew(
+                    f"{topic} brings more than {NEW_AT_ONCE} new schemas at once: fewer messages are read"
+                )
+
+    def forget_old(self, topics: Collection[str]) -> None:
+        """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
+        counts = Counter(topic for topic, _ in self._routes if topic in topics)
+        old = {topic: count - KEPT for topic, count in counts.items() if count > KEPT}
+        for one in list(self._routes) if old else ():
+            if old.get(one[0], 0) > 0:
+                old[one[0]] -= 1
+                del self._routes[one]
 
     def _route(self, topic: str, value: str, key: str | None) -> Route:
         stream = self._config.stream_of(topic)

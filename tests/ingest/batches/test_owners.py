@@ -6,6 +6,7 @@ import pytest
 
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.owners import owner_of, why_not
+from isotherm_ingest.failures import CatalogAway
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope
 from support.pipelines import CONFIG, Pipeline, messages
@@ -145,6 +146,21 @@ def test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_b
     pipeline.minute()
     assert pipeline.lake.tables["shop.m0"].rows == [(topic("m0"), 0, 0), (topic("m0"), 0, 1)]
     assert not pipeline.is_left_out("m0")
+
+
+def test_a_catalog_that_answers_nobody_is_asked_for_one_new_name_and_not_for_each(started):
+    pipeline = started(two())
+    pipeline.lake.away = True
+    for name in MIRRORS:
+        pipeline.send(*messages(topic(name), 0))
+    asked = pipeline.lake.asked
+    with pytest.raises(CatalogAway):
+        pipeline.minute()
+    assert pipeline.lake.asked <= asked + 2
+
+    pipeline.lake.away = False
+    pipeline.minute()
+    assert [pipeline.rows(name) for name in MIRRORS] == [[0]] * len(MIRRORS)
 
 
 def test_a_table_says_itself_whose_it_is_and_no_order_of_its_topics_does():
