@@ -51,7 +51,7 @@ from isotherm.service.relay import Sources
 from isotherm.service.scan_reports import ScanReports
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 from isotherm.store.database import StoreError, StoreTrouble
-from isotherm.telemetry.http import HttpServer
+from isotherm.telemetry.http import serve
 from isotherm.telemetry.metrics import Metrics
 
 STOP_WITHIN_S = 18
@@ -103,12 +103,12 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
     health = Health(ticked_at_s=monotonic_s())
     reports = ScanReports(monotonic_s) if config.http.scan_reports else None
     try:
-        server = HttpServer(config.http.host, config.http.port, metrics.registry, health, reports)
+        port = serve(config.http.host, config.http.port, metrics.registry, health, reports)
     except OSError as err:
         # Another daemon has it, or the address is none of this machine: both are for a person.
         logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
         return EXIT_BAD_CONFIG
-    logs.get().info("http_listening", host=config.http.host, port=server.port)
+    logs.get().info("http_listening", host=config.http.host, port=port)
     # What is away is waited for inside: who has started us need not wait for it too.
     supervisor = Supervisor(os.environ)
     supervisor.tell("READY=1")

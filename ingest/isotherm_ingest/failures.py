@@ -74,6 +74,11 @@ def is_refused(error: BaseException) -> bool:
     return any(mark in str(error) for mark in _REFUSED)
 
 
+def was_too_much(error: BaseException) -> bool:
+    """Whether fewer messages at once may pass: workers could not make their rows, or Spark's JVM could not hold them."""
+    return isinstance(error, WorkFailed) or "java.lang.OutOfMemoryError" in str(error)
+
+
 def brief(error: BaseException) -> str:
     """The first line that says something, for logs."""
     lines = [line.strip() for line in str(error).splitlines()]

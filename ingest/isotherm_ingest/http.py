@@ -6,23 +6,17 @@ again. Where it hangs is logged when that is first said.
 """
 
 import math
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import waitress
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import make_wsgi_app
 
-from isotherm.runtime import logs
+from isotherm.runtime import http_server, logs
 from isotherm.runtime.clock import monotonic_s
 from isotherm_ingest.threads import whereabouts
 
 HANGS_AFTER_S = 1_800.0
 """A turn is one batch of the front and one slice of what is behind: minutes at most, where nothing hangs."""
-THREADS = 2
-Start = Callable[..., Any]
 
 
 @dataclass
@@ -58,36 +52,9 @@ def serve(registry: CollectorRegistry, health: Health, host: str, port: int) -> 
     Raises:
         OSError: the address is not free.
     """
-    server = waitress.create_server(
-        application(registry, health), host=host, port=port, threads=THREADS, ident=None
-    )
-    threading.Thread(target=server.run, name="http", daemon=True).start()
-    return int(server.effective_port)
+    return http_server.serve(host, port, registry, probes(health))
 
 
-def application(
-    registry: CollectorRegistry, health: Health, clock_s: Callable[[], float] = monotonic_s
-) -> Callable[[dict[str, Any], Start], Iterable[bytes]]:
-    """The WSGI application."""
-    metrics = make_wsgi_app(registry)
-
-    def answer(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        match environ.get("PATH_INFO"):
-            case "/metrics":
-                page: Iterable[bytes] = metrics(environ, start)
-                return page
-            case "/livez":
-                return _text(start, health.why_dead(clock_s()))
-            case "/readyz":
-                return _text(start, health.trouble)
-            case _:
-                start("404 Not Found", [("Content-Type", "text/plain")])
-                return [b"/metrics /livez /readyz\n"]
-
-    return answer
-
-
-def _text(start: Start, trouble: str) -> list[bytes]:
-    status = "503 Service Unavailable" if trouble else "200 OK"
-    start(status, [("Content-Type", "text/plain; charset=utf-8")])
-    return [f"{trouble or 'ok'}\n".encode()]
+def probes(health: Health, clock_s: Callable[[], float] = monotonic_s) -> http_server.Probes:
+    """What is wrong with the driver, by path."""
+    return {"/livez": lambda: health.why_dead(clock_s()), "/readyz": lambda: health.trouble}

@@ -1,16 +1,20 @@
 """What the driver's port answers."""
 
+import socket
 import threading
-import urllib.request
+from contextlib import ExitStack
 from wsgiref.util import setup_testing_defaults
 
 import pytest
 from structlog.testing import capture_logs
 
 from isotherm.contract.identity import TableId
+from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.http_server import KEPT_CONNECTIONS, application
 from isotherm_ingest.announce.intents import Intents
-from isotherm_ingest.http import HANGS_AFTER_S, Health, application, serve
+from isotherm_ingest.http import HANGS_AFTER_S, Health, probes, serve
 from isotherm_ingest.metrics import Metrics
+from support.http_client import get
 from support.messages import Broker, Session
 
 TABLE = TableId("uuid", "shop.orders")
@@ -33,7 +37,7 @@ def asked(path, health, now_s=100.0):
     environ, said = {"PATH_INFO": path}, []
     setup_testing_defaults(environ)
     environ["PATH_INFO"] = path
-    body = application(Metrics().registry, health, lambda: now_s)(
+    body = application(Metrics().registry, probes(health, lambda: now_s))(
         environ, lambda status, _: said.append(status)
     )
     return said[0][:3], b"".join(body).decode()
@@ -84,5 +88,13 @@ def test_the_port_serves_metrics_and_nothing_else():
     assert "isotherm_ingest_batches_failed_total" in asked("/metrics", Health(0.0))[1]
     assert asked("/secrets", Health(0.0)) == ("404", "/metrics /livez /readyz\n")
     port = serve(Metrics().registry, Health(0.0), "127.0.0.1", 0)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        assert answer.status == 200
+    assert get(port, "/metrics")[0] == 200
+
+
+def test_connections_that_say_nothing_whole_do_not_shut_a_probe_of_ingest_out():
+    port = serve(Metrics().registry, Health(monotonic_s()), "127.0.0.1", 0)
+    with ExitStack() as stack:
+        for _ in range(6 * KEPT_CONNECTIONS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(b"GET /met")
+
+        assert get(port, "/livez") == (200, "ok\n")

@@ -11,6 +11,7 @@ from mutants import (
     of_events,
     of_expiry,
     of_holds,
+    of_ingest,
     of_minor,
     of_policies,
     of_proofs,
@@ -41,6 +42,7 @@ MUTANTS = tuple(
             of_edges,
             of_rewrites,
             of_minor,
+            of_ingest,
         )
     )
 )

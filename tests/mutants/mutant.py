@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "daemon" / "isotherm"
+INGEST = REPOSITORY / "ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Mutant:
     breaks: str
     """What the daemon does then, in words."""
     file: str
-    """Below daemon/isotherm."""
+    """Below daemon/isotherm, or below ingest, where it begins with isotherm_ingest/."""
     text: str
     """What is in the file, exactly once, within a function."""
     change: str
@@ -32,12 +33,17 @@ class Mutant:
     @property
     def source(self) -> Path:
         """The file."""
-        return SOURCE / self.file
+        return (INGEST if self._is_of_ingest else SOURCE) / self.file
 
     @property
     def module(self) -> str:
         """The module's name."""
-        return "isotherm." + self.file.removesuffix(".py").replace("/", ".")
+        name = self.file.removesuffix(".py").replace("/", ".")
+        return name if self._is_of_ingest else f"isotherm.{name}"
+
+    @property
+    def _is_of_ingest(self) -> bool:
+        return self.file.startswith("isotherm_ingest/")
 
     def put_in_place(self) -> None:
         """Give each function of the module, in this process, the code that it has with the mistake.
@@ -69,10 +75,10 @@ def functions_in(source: Path) -> list[FunctionType]:
 
 @cache
 def functions_now() -> Mapping[str, list[FunctionType]]:
-    """All functions of the daemon that this process has, by file. It looks at every object, so it is asked once."""
+    """All functions of ours that this process has, by file. It looks at every object, so it is asked once."""
     found = defaultdict(list)
     for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(SOURCE)):
+        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith((str(SOURCE), str(INGEST))):
             found[one.__code__.co_filename].append(one)
     return found
 

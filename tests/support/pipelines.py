@@ -8,6 +8,7 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Found, place
 from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.offsets import Source, Token, vector_of
 from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
@@ -35,6 +36,9 @@ class Table:
     ids: dict = field(default_factory=dict)
     is_cut: bool = False
     """Whether snapshots of it have expired."""
+    properties: dict = field(default_factory=dict)
+    modes: list = field(default_factory=list)
+    """Of each write, the mode of the stream whose settings it was written by."""
 
     def token(self, _):
         return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
@@ -48,13 +52,21 @@ class Lake:
 
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
+        self.asked = 0
+        self.rooms = {}
+        """By table, how many rows at once Spark's JVM can hold for it."""
+        self.unreadable = set()
+        """Tables whose metadata cannot be read."""
 
     def ask(self):
+        self.asked += 1
         if self.away:
             raise OSError("the catalog is away")
 
     def load(self, name):
         self.ask()
+        if name in self.unreadable:
+            raise OSError(f"the metadata of {name} cannot be read")
         return self.tables.get(name)
 
     def newest(self, name, _says_enough):
@@ -88,6 +100,11 @@ class Writer:
         if wanted_from(at, portion) is None:
             return at
         table = table or self.lake.make(self.name)
+        key = ("id",) if self.stream.mode == "mirror" else ()
+        had = {topic for topic, _ in at.vector}
+        table.properties |= missing_properties(
+            self.name, self.stream, key, table.properties, portion.groups, had
+        )
         return Ready(portion, replace(at, uuid=table.uuid), None)
 
     def forget(self, ready, done):
@@ -108,8 +125,11 @@ class Writer:
             and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
         ]
         assert len(mine) <= done.survey.rows
+        if len(mine) > self.lake.rooms.get(self.name, len(mine)):
+            raise RuntimeError("An error occurred.\n: java.lang.OutOfMemoryError: Java heap space")
         table.rows += [(one.topic, one.partition, one.offset) for one in mine]
         if mine:
+            table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
             table.has, table.ids = {**at.vector, **ends}, {**table.ids, **portion.kafka.ids}
         return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))

@@ -1,125 +1,17 @@
-"""The port: probes are answered whatever else its visitors do."""
-
-import socket
-import threading
-import urllib.error
-import urllib.request
-from contextlib import ExitStack
+"""What the daemon's port says of its health."""
 
 import pytest
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
-from isotherm.telemetry.http import KEPT_CONNECTIONS, METRICS_AT_ONCE, THREADS, HttpServer
-
-
-class Slow:
-    """Metrics that take until they are let go."""
-
-    def __init__(self):
-        self.begun = threading.Semaphore(0)
-        self.may_end = threading.Event()
-
-    def collect(self):
-        self.begun.release()
-        self.may_end.wait(60)
-        return []
+from isotherm.telemetry.http import serve
+from support.http_client import get
 
 
 @pytest.fixture
 def registry():
-    registry = CollectorRegistry()
-    Gauge("isotherm_test", "A number.", registry=registry).set(7)
-    return registry
-
-
-@pytest.fixture
-def port(registry):
-    return HttpServer("127.0.0.1", 0, registry, Health(ticked_at_s=monotonic_s())).port
-
-
-def get(port, path):
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-
-
-@pytest.mark.parametrize("says", [b"", b"GET /livez HTTP/1.1\r\nX-Slow: "])
-def test_connections_that_say_nothing_whole_do_not_shut_a_probe_out(port, says):
-    with ExitStack() as stack:
-        trickling = []
-        for _ in range(4 * KEPT_CONNECTIONS):
-            trickling.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
-            trickling[-1].sendall(says)
-
-            assert get(port, "/livez") == (200, "ok\n")
-        assert trickling[0].recv(1) == b"", "the oldest made room"
-        assert get(port, "/metrics")[0] == 200
-
-
-def test_a_request_that_trickles_in_is_given_up(port):
-    with socket.create_connection(("127.0.0.1", port)) as slow:
-        slow.settimeout(0.2)
-        slow.sendall(b"GET /livez HTTP/1.1\r\nX-Slow: ")
-        ended = False
-        for _ in range(300):
-            try:
-                ended = slow.recv(100) == b""
-                break
-            except TimeoutError:
-                slow.sendall(b"x")
-            except ConnectionError:
-                ended = True
-                break
-
-    assert ended
-
-
-def test_clients_that_ask_much_and_read_nothing_do_not_shut_a_probe_out(registry, port):
-    Gauge("isotherm_large", "x" * 1_000_000, registry=registry)
-    with ExitStack() as stack:
-        for _ in range(2 * THREADS):
-            deaf = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-            deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 300)
-
-            assert deaf.recv(1, socket.MSG_PEEK) == b"H", "it is being answered"
-        for _ in range(20):
-            assert get(port, "/livez") == (200, "ok\n")
-        assert get(port, "/metrics")[0] == 200
-
-
-@pytest.mark.parametrize("wish", [b"", b"Connection: keep-alive\r\n"])
-def test_a_connection_is_answered_once(port, wish):
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(b"GET /livez HTTP/1.1\r\n" + wish + b"\r\n" + b"GET /metrics HTTP/1.1\r\n\r\n")
-        answer = b"".join(iter(lambda: client.recv(65536), b""))
-
-    assert answer.count(b"HTTP/1.1 200 OK") == 1
-    assert b"Connection: close" in answer
-    assert answer.endswith(b"ok\n")
-
-
-def test_scrapes_that_take_long_leave_a_thread_for_the_probes(registry, port):
-    slow = Slow()
-    registry.register(slow)
-    answers = []
-    scrapes = [
-        threading.Thread(target=lambda: answers.append(get(port, "/metrics"))) for _ in range(METRICS_AT_ONCE)
-    ]
-    for scrape in scrapes:
-        scrape.start()
-        slow.begun.acquire(timeout=30)
-
-    assert get(port, "/metrics") == (503, "the metrics are being read already\n")
-    assert get(port, "/livez") == (200, "ok\n")
-    slow.may_end.set()
-    for scrape in scrapes:
-        scrape.join(30)
-    assert [status for status, _ in answers] == [200] * METRICS_AT_ONCE
-    assert "isotherm_test 7.0" in get(port, "/metrics")[1]
+    return CollectorRegistry()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +22,7 @@ def test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck(
     registry, stands_s, alive, ready
 ):
     health = Health(monotonic_s() - stands_s, has_policies=True, is_assigned=True, catalog_answers=True)
-    port = HttpServer("127.0.0.1", 0, registry, health).port
+    port = serve("127.0.0.1", 0, registry, health)
     status, text = get(port, "/readyz")
 
     assert get(port, "/livez") == alive
@@ -152,7 +44,7 @@ def test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck(
 def test_each_thing_that_a_daemon_needs_is_missed_by_name(registry, lacks, told):
     fine = {"has_policies": True, "is_assigned": True, "catalog_answers": True}
     health = Health(monotonic_s(), **fine | {lacks: False})
-    port = HttpServer("127.0.0.1", 0, registry, health).port
+    port = serve("127.0.0.1", 0, registry, health)
 
     assert get(port, "/readyz") == (503, f"{told}\n")
     assert get(port, "/livez") == (200, "ok\n")

@@ -20,7 +20,7 @@ from isotherm.core.observations import Reported
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
 from isotherm.service.scan_reports import ScanReports
-from isotherm.telemetry.http import HttpServer
+from isotherm.telemetry.http import serve
 
 pytestmark = pytest.mark.spark
 
@@ -102,7 +102,7 @@ def reader(spark: Any, lake: Any, reports: ScanReports, mirrored: "Queue[bytes]"
     properties = {"format-version": "2", "write.merge.mode": "merge-on-read"}
     table = lake.create_table("reports.orders", rows.schema, properties=properties)
     table.append(rows)
-    port = HttpServer("127.0.0.1", 0, CollectorRegistry(), Health(monotonic_s()), reports).port
+    port = serve("127.0.0.1", 0, CollectorRegistry(), Health(monotonic_s()), reports)
     metadata = table.metadata.model_dump_json(by_alias=True, exclude_none=True)
     prefix = f"spark.sql.catalog.{CATALOG}"
     with rest_catalog(table.metadata_location, metadata, port, mirrored) as url:

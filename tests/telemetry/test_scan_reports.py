@@ -14,7 +14,7 @@ from isotherm.core.observations import Reported
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
 from isotherm.service.scan_reports import LEAST_BYTES, MOST_BYTES_A_SECOND, ScanReports
-from isotherm.telemetry.http import HttpServer
+from isotherm.telemetry.http import serve
 from isotherm.telemetry.scan_reports import FILE_COLUMN, MAX_BYTES, answer, table_of
 
 TABLE = "shop.orders"
@@ -77,7 +77,7 @@ def reports():
 
 
 def port_with(reports):
-    return HttpServer("127.0.0.1", 0, CollectorRegistry(), Health(monotonic_s()), reports).port
+    return serve("127.0.0.1", 0, CollectorRegistry(), Health(monotonic_s()), reports)
 
 
 def post(port, path, body):

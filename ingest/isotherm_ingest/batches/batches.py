@@ -45,7 +45,7 @@ class Batches:
         self._cluster = cluster
         self._topic_ids = topic_ids
         self._read = read
-        self._routing = Routing(config, tools.dead_letters)
+        self._routing = Routing(config, tools.dead_letters, tables.owners.of)
         self._numbers = itertools.count(1)
 
     def run(
@@ -87,6 +87,7 @@ class Batches:
     ) -> int:
         topics = {topic for topic, _ in ranges}
         met: set[Named] = set()
+        self._routing.forget_old(topics)
         while True:
             portions = self._portions(number, ranges, kafka, known, met, only)
             ready = self._tables.prepare(portions, now_s, front=front)
@@ -105,8 +106,7 @@ class Batches:
                     return rows
                 # What is for whom is known now, and all of it is read again.
                 self._tables.forget(ready, report.done)
-                self._routing.learn(report.samples)
-                met.update(one for one, _, _ in report.samples)
+                self._routing.learn(report.samples, met)
             finally:
                 report.close()
 

@@ -15,7 +15,6 @@ from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches, Reader
 from isotherm_ingest.batches.fan_out import fan_out
-from isotherm_ingest.batches.routing import may_be
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
@@ -100,25 +99,11 @@ class Driver:
         self._topics.clear()
         kafka = self._list_topics(now_s)
         self._commit(self._marked)  # the marks name this driver from now on
+        there = {topic for topic, _ in kafka.ends}
         for name in sorted({*self._outbox.names, *named(self._marked)}):
-            self._begin_table(name, kafka)
+            self._tables.begin(name, self._known(name), there)
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
         self._meet(list(self._topics), kafka, are_new=True)
-
-    def _begin_table(self, name: str, kafka: Kafka) -> None:
-        known = self._known(name)
-        topics = set() if known is None else {topic for topic, _ in known.through}
-        try:
-            now = self._tools.lake.newest(name, lambda now: now.has_tokens(self._config.pipeline))
-            token = None if now is None else now.token(self._config.pipeline)
-            topics |= set() if token is None else token.source.vector.keys()
-        except Exception as err:  # noqa: BLE001 (its own trouble: its writer meets it again, tells it and waits)
-            logs.get().warning("table_unreadable", table=name, error=brief(err))
-        there = {topic for topic, _ in kafka.ends}
-        for topic in topics & there:
-            stream = self._config.stream_of(topic)
-            if stream is not None and may_be(stream.table, name):
-                self._tables.meet(name, stream, {topic}, known)
 
     def turn(self, now_s: float) -> bool:
         """One look at Kafka, and a batch of what is due; gives whether something is left to do at once.

@@ -3,26 +3,35 @@
 A schema is looked at once, in one message of it. What belongs nowhere is sent to the dead letters, with the reason.
 """
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from isotherm.contract.identity import name_from
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
+from isotherm_ingest.batches.owners import why_not
+from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letters import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
-from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
+from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.workers.decoding import UNREADABLE
 
 Named = tuple[str, int]
 """A topic, and the number of a schema."""
+NEW_AT_ONCE = 500
+"""Schemas of one topic that a batch may bring: each may be a table of its own, which takes a fifth of a second to make."""
+KEPT = 2_000
+"""Routes of one topic between two batches. Of an older one a message is looked at again, and the batch is read twice."""
+
+
+class TooManyNew(RuntimeError):  # noqa: N818 (of a topic's messages, not a mistake)
+    """A batch brings so many new schemas of one topic that it is read in smaller pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class Route:
 
     table: str | None
     stream: Stream | None
+    """Whose settings the table is written by."""
     schema: ChangeSchema | None
     problem: str | None = None
 
@@ -38,9 +48,12 @@ class Route:
 class Routing:
     """Where the messages of each topic and schema go, learned from one message of each."""
 
-    def __init__(self, config: StreamsConfig, dead_letters: DeadLetters) -> None:
-        """Nothing is known yet."""
+    def __init__(
+        self, config: StreamsConfig, dead_letters: DeadLetters, owner: Callable[[str, Stream], Stream]
+    ) -> None:
+        """Nothing is known yet; `owner` says whose a table is, where nobody's yet: that of the stream that is given."""
         self._config = config
+        self._owner = owner
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
         self._sent = Sent()
@@ -76,8 +89,12 @@ class Routing:
             {one: route.problem for one, route in mine.items() if route.problem is not None},
         )
 
-    def learn(self, samples: Iterable[Sample]) -> None:
-        """Find out where messages go that were not seen before, from one message of each schema."""
+    def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
+        """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
+
+        Raises:
+            TooManyNew: the batch has met too many. What was learned is kept.
+        """
         for (topic, number), value, key in samples:
             if (topic, number) in self._routes:
                 continue
@@ -87,6 +104,21 @@ class Routing:
                 logs.get().error("schema_refused", topic=topic, why=route.problem)
             else:
                 logs.get().info("schema_learned", topic=topic, table=route.table)
+        met.update(one for one, _, _ in samples)
+        for topic, count in Counter(topic for topic, _ in met).items():
+            if count > NEW_AT_ONCE:
+                raise TooManyNew(
+                    f"{topic} brings more than {NEW_AT_ONCE} new schemas at once: fewer messages are read"
+                )
+
+    def forget_old(self, topics: Collection[str]) -> None:
+        """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
+        counts = Counter(topic for topic, _ in self._routes if topic in topics)
+        old = {topic: count - KEPT for topic, count in counts.items() if count > KEPT}
+        for one in list(self._routes) if old else ():
+            if old.get(one[0], 0) > 0:
+                old[one[0]] -= 1
+                del self._routes[one]
 
     def _route(self, topic: str, value: str, key: str | None) -> Route:
         stream = self._config.stream_of(topic)
@@ -94,11 +126,15 @@ class Routing:
             return Route(None, None, None, "no_stream:no stream has this topic")
         try:
             schema = change_schema(value, key)
-            return Route(table_name(stream.table, topic, schema), stream, schema)
+            name = table_name(stream.table, topic, schema)
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err))
         except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)
             return Route(None, stream, None, problem_of("no_schema", f"{type(err).__name__}: {err}"))
+        owner = self._owner(name, stream)
+        if why := why_not(name, owner, stream, topic):
+            return Route(None, owner, None, why)
+        return Route(name, owner, schema)
 
     def dead_letter(self, report: Report, batch: int, ids: Mapping[str, str], *, of_all: bool) -> None:
         """Send on what has no table, once: no schema, no envelope, no name.
@@ -130,28 +166,3 @@ class Routing:
         self._sent.forget(ranges)
         for position, (first, _) in ranges.items():
             self._begun.setdefault((ids.get(position[0], ""), position), first)
-
-
-def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
-    """The table's name for a change, from a stream's template.
-
-    Raises:
-        SchemaError: the source has no name that a table could have.
-    """
-    values = {
-        "table": schema.source_table,
-        "schema": schema.source_schema,
-        "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
-    }
-    # A dot in one of these divides levels; what looks like one that does not is text.
-    name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
-    if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
-        raise SchemaError(f"{name!r} cannot be the name of a table")
-    return name
-
-
-def may_be(template: str, name: str) -> bool:
-    """Whether a stream's template can give this name."""
-    parts = PLACEHOLDER.split(template)  # texts and the names of placeholders, in turn
-    pattern = "".join(re.escape(part) if place % 2 == 0 else r"[^.\s`]+" for place, part in enumerate(parts))
-    return re.fullmatch(pattern, name) is not None

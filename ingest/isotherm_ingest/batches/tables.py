@@ -4,7 +4,7 @@ A table in step needs next what a batch begins with. One that failed, came later
 takes part in no batch of the front until it was brought up to it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.owners import Owners
+from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState
-from isotherm_ingest.failures import CatalogAway, TableRefused, WorkFailed, brief
+from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
@@ -41,6 +43,7 @@ class Tables:
         outbox: Outbox,
         make_writer: Callable[[str, Stream, SparkSession, Tools], TableWriter],
     ) -> None:
+        self._config = config
         self._spark = spark
         self._tools = tools
         self._outbox = outbox
@@ -48,9 +51,19 @@ class Tables:
         self._states: dict[str, TableState] = {}
         self._readers: dict[str, set[str]] = {}
         """By topic, the tables that have rows from it."""
+        self.owners = Owners(config, tools.lake, tools.pipeline)
         self._pool = ThreadPoolExecutor(
             config.tables_at_once, thread_name_prefix="table", initializer=context()
         )
+
+    def begin(self, name: str, known: Known | None, there: Collection[str]) -> None:
+        """Take up a table that was written before, with those of its topics that are there."""
+        had = set() if known is None else {topic for topic, _ in known.through}
+        topics = self.owners.begin(name, had)
+        streams = {topic: self._config.stream_of(topic) for topic in topics & set(there)}
+        mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
+        if (owner := self.owners.known(name)) is not None and mine:
+            self.meet(name, owner, mine, known)
 
     def meet(self, name: str, stream: Stream, topics: Iterable[str], known: Known | None) -> None:
         """Take up a table, or another topic of one."""
@@ -214,7 +227,7 @@ class Tables:
             CatalogAway: no table could be looked at, because the catalog does not answer; nobody is to blame.
         """
         futures = {
-            name: self._pool.submit(state.writer.prepare, replace(portion, known=state.known))
+            name: self._pool.submit(self._prepare, name, replace(portion, known=state.known))
             for name, portion in portions.items()
             if not (state := self._states[name]).is_left_out(now_s)
             and (only_look or state.is_in_step(portion, front or {}))
@@ -224,6 +237,11 @@ class Tables:
             if isinstance(one, Place):
                 self._succeeded(name, portions[name], Written(0, one), recovers=recovers)
         return {name: one for name, one in found.items() if isinstance(one, Ready)}
+
+    def _prepare(self, name: str, portion: Portion) -> Ready | Place:
+        state = self._states[name]
+        self.owners.check(name, state.topics)
+        return state.writer.prepare(portion)
 
     def write(self, ready: Mapping[str, Ready], done: Mapping[str, Done], now_s: float) -> int:
         """Commit what was written for tables, side by side; gives the rows.
@@ -274,7 +292,7 @@ class Tables:
                 state.known = Known("", {}, dict(kafka.starts), kafka.ids)
             if isinstance(error, Halted):
                 state.known = replace(state.known, is_halted=True)
-            if isinstance(error, WorkFailed):
+            if was_too_much(error):
                 state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)
         if errors:

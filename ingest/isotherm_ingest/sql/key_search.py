@@ -20,6 +20,10 @@ from isotherm_ingest.tables.lake import SpecField
 FEW = 200
 """Keys up to which they are named one by one: Iceberg looks at no more values of one `IN` where it skips files."""
 
+LONGEST = 128 * 1024
+"""Bytes of keys in one condition: 200 of 600 each. Spark parses it, plans it and sends it to each task, some hundred
+times over in memory, and 200 texts of a megabyte end a JVM of a gigabyte. Without it, more files are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -46,20 +50,33 @@ def reach_of(
         untold: columns whose values no filter finds, whatever their type.
     """
     is_few = keys.num_rows <= FEW
-    told = [name for name in keys.column_names if can_be_told(kinds[name]) and name not in untold]
+    is_exact = is_few and keys.num_columns == 1
+    room = LONGEST
     parts = []
-    for name in told:
-        values = keys.column(name)
-        if is_few:
-            texts = sorted({literal_of(one, kinds[name]) for one in values.to_pylist()})
-            parts.append(f"{quoted(name)} IN ({', '.join(texts)})")
-        else:
-            ends = pc.min_max(values).as_py()
-            least, most = (literal_of(ends[end], kinds[name]) for end in ("min", "max"))
-            parts.append(f"{quoted(name)} >= {least} AND {quoted(name)} <= {most}")
+    for name in keys.column_names:
+        part, is_list = "", False
+        if can_be_told(kinds[name]) and name not in untold:
+            part, is_list = _told(name, keys.column(name), kinds[name], is_few, room)
+        is_exact = is_exact and is_list
+        room -= len(part.encode())
+        parts.append(part)
     parts += [moments(field, kinds[field.column], ordinals) or "" for field, ordinals in times]
     condition = " AND ".join(f"({part})" for part in parts if part)
-    return Reach(condition, is_few and keys.num_columns == len(told) == 1)
+    return Reach(condition, is_exact)
+
+
+def _told(name: str, values: pa.ChunkedArray, kind: str, is_few: bool, room: int) -> tuple[str, bool]:
+    """A condition on one column, and whether it names each value; nothing where that has no room."""
+    # Looked at before it is made into text, which would be as large again.
+    if is_few and values.nbytes <= room:
+        texts = sorted({literal_of(one, kind) for one in values.to_pylist()})
+        part = f"{quoted(name)} IN ({', '.join(texts)})"
+        if len(part.encode()) <= room:
+            return part, True
+    ends = pc.min_max(values).as_py()
+    least, most = (literal_of(ends[end], kind) for end in ("min", "max"))
+    part = f"{quoted(name)} >= {least} AND {quoted(name)} <= {most}"
+    return (part, False) if len(part.encode()) <= room else ("", False)
 
 
 def can_be_told(kind: str) -> bool:

@@ -14,6 +14,8 @@ from isotherm_ingest.tables.portion import Group
 MODE_PROPERTY = "ingest.mode"
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source-topic"
+FIRST_PROPERTY = "ingest.first-topic"
+"""Of a table that may have rows of several topics: the one whose stream writes it."""
 ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
 
 
@@ -21,11 +23,15 @@ def definition(
     stream: Stream, key: Sequence[str], groups: Sequence[Group] = (), had: Collection[str] = ()
 ) -> dict[str, str]:
     """The properties that say what a table is, by its key, the messages that come, and the topics of which it has rows."""
-    if stream.mode == "changelog":
-        return {MODE_PROPERTY: stream.mode}
-    said = {MODE_PROPERTY: stream.mode, **({KEY_PROPERTY: json.dumps(list(key))} if key else {})}
+    said: dict[str, str] = {MODE_PROPERTY: stream.mode}
+    if stream.mode == "mirror" and key:
+        said[KEY_PROPERTY] = json.dumps(list(key))
     topics = {*had, *(group.topic for group in groups)}
-    return said | ({SOURCE_PROPERTY: topics.pop()} if len(topics) == 1 and stream.has_one_source else {})
+    if len(topics) == 1 and stream.has_one_source:
+        said[SOURCE_PROPERTY] = topics.pop()
+    elif groups:
+        said[FIRST_PROPERTY] = groups[0].topic
+    return said
 
 
 def of_other_sources(
@@ -113,6 +119,8 @@ def missing_properties(
             f"{name} is kept by {properties[KEY_PROPERTY]}, and its stream or its messages now say {said[KEY_PROPERTY]}. "
             f"Say `key: {properties[KEY_PROPERTY]}` in its stream to keep it as it is. {ANEW}"
         )
+    if SOURCE_PROPERTY in properties:
+        said.pop(FIRST_PROPERTY, None)
     return {one: value for one, value in said.items() if one not in properties}
 
 

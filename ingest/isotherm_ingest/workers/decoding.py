@@ -31,6 +31,8 @@ from isotherm_ingest.workers.tasks import (
 
 UNREADABLE = "undecodable:no readable change event"
 """The problem of messages that have a schema, and none of them says what those of the schema look like."""
+SAMPLES = 100
+"""Of one topic in one report: the driver holds them all, and a message may have a megabyte. Others come when it asks again."""
 
 
 def decode_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -90,7 +92,7 @@ class Decoding:
             return
         if found is None:
             yield self._letter(table, rows, UNREADABLE)
-        else:
+        elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:
             self._samples.add(route)
             yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))
 

@@ -87,6 +87,18 @@ def test_rows_that_are_too_large_together_pass_in_smaller_pieces():
     assert pipeline.rows("orders") == list(range(90))
 
 
+def test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces():
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
+    pipeline.lake.rooms["shop.orders"] = 7
+    pipeline.send(*messages(ORDERS, *range(90)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    assert (pipeline.rows("customers"), pipeline.rows("orders")) == ([0], [])
+
+    for _ in range(30):
+        pipeline.minute()
+    assert pipeline.rows("orders") == list(range(90))
+
+
 def test_a_table_that_is_behind_catches_up_in_pieces_that_its_workers_can_hold():
     pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
     pipeline.errors["shop.orders"] = RuntimeError("it cannot be written")

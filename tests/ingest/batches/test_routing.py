@@ -5,11 +5,13 @@ from structlog.testing import capture_logs
 
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.batches.routing import Routing, may_be, table_name
+from isotherm_ingest.batches.routing import KEPT, NEW_AT_ONCE, Routing, TooManyNew
+from isotherm_ingest.batches.table_names import may_be, table_name
 from isotherm_ingest.dead_letters import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.streams import StreamsConfig
-from support.pipelines import CONFIG, ORDERS
+from support.messages import envelope, key
+from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 from support.wire import message
 
 
@@ -31,10 +33,10 @@ def test_a_source_chooses_no_dot_within_a_level(source_table, levels):
 
 def test_what_is_told_of_a_schema_is_no_longer_than_a_person_reads():
     """It is logged, and goes to the workers with each batch."""
-    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None)
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None, lambda _, stream: stream)
     value = message([{"field": "x" * 100_000 + "\0", "type": "int64"}]).decode()
     with capture_logs() as told:
-        routing.learn([((ORDERS, 1), value, None)])
+        routing.learn([((ORDERS, 1), value, None)], set())
 
     (why,) = routing.told({ORDERS}, set())[1].values()
     assert why.startswith("no_schema:'xxx")
@@ -44,9 +46,9 @@ def test_what_is_told_of_a_schema_is_no_longer_than_a_person_reads():
 
 def test_whatever_a_sample_is_its_messages_have_a_table_or_a_problem():
     """What reaches the driver from here keeps the topic from being read for ever, with all of its tables."""
-    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None)
-    samples = {1: message([{"field": "id", "type": "int64"}]).decode(), 2: "garbage", 3: None}
-    routing.learn(((ORDERS, number), value, None) for number, value in samples.items())
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None, lambda _, stream: stream)
+    given = {1: message([{"field": "id", "type": "int64"}]).decode(), 2: "garbage", 3: None}
+    routing.learn((((ORDERS, number), value, None) for number, value in given.items()), set())
     tables, problems = routing.told({ORDERS}, {"shop.orders"})
 
     assert tables == {(ORDERS, 1): "shop.orders"}
@@ -54,3 +56,54 @@ def test_whatever_a_sample_is_its_messages_have_a_table_or_a_problem():
         (2, "no_schema"),
         (3, "no_schema"),
     ]
+
+
+def samples(topic, numbers):
+    return [((topic, number), envelope("orders", ("id", "int64")), key("id")) for number in numbers]
+
+
+def kept(routing, topic):
+    return [group.number for group, *_ in routing.of({topic}, ())]
+
+
+def test_of_a_topic_the_newest_schemas_are_kept_between_batches():
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None, lambda _, stream: stream)
+    for number in range(KEPT + 30):
+        routing.learn(samples(ORDERS, [number]), set())
+    routing.learn(samples(CUSTOMERS, range(5)), set())
+    # A batch goes on with all that it was told; without, it would ask for ever.
+    assert kept(routing, ORDERS) == list(range(KEPT + 30))
+
+    routing.forget_old({CUSTOMERS})
+    assert len(kept(routing, ORDERS)) == KEPT + 30
+    routing.forget_old({ORDERS, CUSTOMERS})
+    assert kept(routing, ORDERS) == list(range(30, KEPT + 30))
+    assert kept(routing, CUSTOMERS) == list(range(5))
+
+
+def test_a_batch_that_brings_too_many_schemas_of_a_topic_is_given_up_and_what_was_learned_stays():
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None, lambda _, stream: stream)
+    met = set()
+    routing.learn(samples(ORDERS, range(NEW_AT_ONCE)), met)
+    routing.learn(samples(CUSTOMERS, range(NEW_AT_ONCE)), met)
+    with pytest.raises(TooManyNew):
+        routing.learn(samples(ORDERS, [NEW_AT_ONCE]), met)
+
+    assert kept(routing, ORDERS) == list(range(NEW_AT_ONCE + 1))
+    routing.learn(samples(ORDERS, range(NEW_AT_ONCE)), set())
+
+
+def test_a_topic_of_many_schemas_is_read_in_pieces_and_keeps_no_other_waiting():
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 10000"))
+    count = 3 * KEPT // 2
+    for number in range(count):
+        pipeline.send(*messages(ORDERS, number, schema=number + 1))
+    pipeline.send(*messages(CUSTOMERS, 0))
+    pipeline.minute()
+    assert pipeline.rows("customers") == [0]
+
+    for _ in range(30):
+        pipeline.minute()
+    pipeline.driver.stop()
+    assert pipeline.rows("orders") == list(range(count))
+    assert not pipeline.is_left_out("orders")

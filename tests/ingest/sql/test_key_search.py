@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from isotherm_ingest.sql.key_search import FEW, can_be_told, reach_of
+from isotherm_ingest.sql.key_search import FEW, LONGEST, can_be_told, reach_of
 from isotherm_ingest.tables.lake import SpecField
 
 DAYS = SpecField(1000, "at", "days")
@@ -49,3 +49,40 @@ def test_keys_whose_text_is_not_the_value_prune_nothing(kind, expected):
 
 def test_of_keys_that_cannot_be_told_nothing_is_known():
     assert reach_of(pa.table({"price": [1.5]}), KINDS, ()).condition == ""
+
+
+LARGE = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        # Too long one by one: their range says something still.
+        (["a" * 1_000 + f"{n}" for n in range(150)] + ["b"], "`region` >= 'a"),
+        (["a", LARGE], "`region` IN ('a', 'x"),
+        # Longer than the room for both ends.
+        ([f"{n:03d}{LARGE}" for n in range(2)], ""),
+        ([f"{n:03d}{LARGE}" for n in range(FEW)], ""),
+        ([f"{n:03d}{LARGE}" for n in range(FEW + 1)], ""),
+        # Shorter than what it is as a literal.
+        (["'" * 100_000], ""),
+        (["\U0001f308" * 60_000], ""),
+    ],
+)
+def test_a_condition_has_a_length_however_long_the_keys_are(keys, says):
+    reach = reach_of(pa.table({"region": keys}), KINDS, ())
+
+    assert says in reach.condition
+    assert bool(reach.condition) is bool(says)
+    assert len(reach.condition.encode()) <= LONGEST + 2
+    assert reach.is_exact is (" IN " in says)
+
+
+def test_a_long_column_of_the_key_leaves_the_others_their_condition():
+    first = {"region": [LARGE, f"{LARGE}y"], "id": [7, 3]}
+    last = {"id": [7, 3], "region": [LARGE, f"{LARGE}y"]}
+
+    for keys in (first, last):
+        assert reach_of(pa.table(keys), KINDS, ()).condition == (
+            "(`id` IN (CAST('3' AS BIGINT), CAST('7' AS BIGINT)))"
+        )

@@ -11,7 +11,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
-from isotherm_ingest.workers.decoding import Decoding
+from isotherm_ingest.workers.decoding import SAMPLES, Decoding
 from isotherm_ingest.workers.messages import Sorter, sample
 from isotherm_ingest.workers.survey import survey_of
 from isotherm_ingest.workers.tasks import (
@@ -105,6 +105,17 @@ def test_what_the_table_has_is_left_out_and_no_letter_of_it_is_sent_again():
     found = played(task([ID], from_offsets={(ORDERS, 0): 2}), from_kafka(*values))
 
     assert rows(found[CHANGES]) == [(2, 1, None), (3, 2, None)]
+    assert LETTERS not in found
+
+
+def test_of_a_topic_with_many_schemas_so_many_are_told_at_once():
+    """What is not told is no letter: the batch is read again with what was learned."""
+    values = [message([{**ID, "version": version}]) for version in range(SAMPLES + 20)]
+    found = played(task(), from_kafka(*values), from_kafka(*values[:3], topic=f"{ORDERS}_2"))
+
+    told = [one.data()[:2] for one in found[SAMPLE]]
+    assert [topic for topic, _ in told] == [ORDERS] * SAMPLES + [f"{ORDERS}_2"] * 3
+    assert len({number for _, number in told[:SAMPLES]}) == SAMPLES
     assert LETTERS not in found
 
 

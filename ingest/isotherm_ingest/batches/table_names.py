@@ -1,0 +1,33 @@
+"""The names that a stream's template gives to its tables."""
+
+import re
+
+from isotherm.contract.identity import name_from
+from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.streams import PLACEHOLDER
+
+
+def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
+    """The table's name for a change, from a stream's template.
+
+    Raises:
+        SchemaError: the source has no name that a table could have.
+    """
+    values = {
+        "table": schema.source_table,
+        "schema": schema.source_schema,
+        "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
+    }
+    # A dot in one of these divides levels; what looks like one that does not is text.
+    name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
+    if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
+        raise SchemaError(f"{name!r} cannot be the name of a table")
+    return name
+
+
+def may_be(template: str, name: str) -> bool:
+    """Whether a stream's template can give this name."""
+    parts = PLACEHOLDER.split(template)  # texts and the names of placeholders, in turn
+    pattern = "".join(re.escape(part) if place % 2 == 0 else r"[^.\s`]+" for place, part in enumerate(parts))
+    return re.fullmatch(pattern, name) is not None

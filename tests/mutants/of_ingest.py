@@ -1,0 +1,84 @@
+"""Mistakes in ingest: which messages become rows of which table."""
+
+from mutants.mutant import Mutant
+
+OWNERS = "isotherm_ingest/batches/owners.py"
+OF_OWNERS = "ingest/batches/test_owners.py::"
+
+MUTANTS = (
+    Mutant(
+        "a message of another stream's topic chooses the table whose rows it deletes",
+        OWNERS,
+        "if owner is stream or not stream.source_parts:",
+        "if True:",
+        OF_OWNERS + "test_a_message_of_another_streams_topic_neither_writes_a_mirror_nor_stops_it_"
+        "whenever_the_driver_begins",
+    ),
+    Mutant(
+        "whose a table is depends on which of its topics comes first",
+        OWNERS,
+        "if stream is not None and may_be(stream.table, name):",
+        "if False:",
+        OF_OWNERS + "test_a_table_says_itself_whose_it_is_and_no_order_of_its_topics_does",
+    ),
+    Mutant(
+        "a table that could not be read is written by the stream that asks first",
+        OWNERS,
+        "if owner is not None and owner is not self._owners[name]:",
+        "if False:",
+        OF_OWNERS
+        + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
+    ),
+    # What is too large
+    Mutant(
+        "keys of a megabyte each are one condition",
+        "isotherm_ingest/sql/key_search.py",
+        'return (part, False) if len(part.encode()) <= room else ("", False)',
+        "return part, False",
+        "ingest/sql/test_key_search.py::test_a_condition_has_a_length_however_long_the_keys_are",
+    ),
+    Mutant(
+        "what Spark's JVM cannot hold is tried again as it is",
+        "isotherm_ingest/failures.py",
+        ' or "java.lang.OutOfMemoryError" in str(error)',
+        "",
+        "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "what was learned of a topic is kept for ever",
+        "isotherm_ingest/batches/routing.py",
+        "if count > KEPT}",
+        "if count < 0}",
+        "ingest/batches/test_routing.py::test_of_a_topic_the_newest_schemas_are_kept_between_batches",
+    ),
+    Mutant(
+        "a batch makes as many tables as a topic names",
+        "isotherm_ingest/batches/routing.py",
+        "if count > NEW_AT_ONCE:",
+        "if False:",
+        "ingest/batches/test_routing.py::"
+        "test_a_batch_that_brings_too_many_schemas_of_a_topic_is_given_up_and_what_was_learned_stays",
+    ),
+    Mutant(
+        "a message of each schema is held by the driver, however many there are",
+        "isotherm_ingest/workers/decoding.py",
+        "elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:",
+        "else:",
+        "ingest/workers/test_decoding.py::test_of_a_topic_with_many_schemas_so_many_are_told_at_once",
+    ),
+    Mutant(
+        "each new name waits for a catalog that answers nobody",
+        OWNERS,
+        "            if name in self._guessed:\n                self._probe()\n",
+        "",
+        OF_OWNERS + "test_a_catalog_that_answers_nobody_is_asked_for_one_new_name_and_not_for_each",
+    ),
+    # The port, which the daemon has too
+    Mutant(
+        "a client that asks much and reads nothing takes a thread",
+        "runtime/http_server.py",
+        'request.headers["CONNECTION"] = "close"',
+        "pass",
+        "runtime/test_http_server.py::test_a_connection_is_answered_once",
+    ),
+)
