@@ -89,3 +89,9 @@ def test_what_the_control_topic_has_forgotten_is_not_provable() -> None:
         Judged.NOT_PROVABLE,
         "the control topic no longer has messages of its time",
     )
+
+
+def test_where_the_topic_cannot_be_read_no_intent_is_known_even_if_nothing_of_ours_is_there() -> None:
+    found = writer_wins(history(write(1, 1_000, NINE), topic_is_known=False))
+
+    assert found.verdict is Judged.NOT_LOOKED_AT

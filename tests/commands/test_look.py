@@ -19,6 +19,9 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from isotherm.iceberg.catalog import connect_to_read
+from isotherm.runtime.config import CatalogConfig
+from isotherm.service.ports import Unavailable
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "at", TimestamptzType()))
 BY_HOUR = PartitionSpec(PartitionField(2, 1000, HourTransform(), "at_hour"))
@@ -215,6 +218,24 @@ def test_a_name_is_no_pattern_and_no_markup(tmp_path, name, monkeypatch):
         result = CliRunner().invoke(app, ["look", "--catalog-uri", uri, *words])
         assert result.exit_code == 0, result.output
         assert name in result.output
+
+
+def test_what_was_read_is_told_though_its_page_cannot_be_written(look, tmp_path):
+    result = look("--page", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert "shop.damaged" in result.output
+    assert "cannot be written: Is a directory" in " ".join(result.output.split())
+
+
+def test_whoever_only_reads_makes_no_database(tmp_path):
+    """Also where the configuration of a daemon has the mistake, as for `audit`."""
+    missing = tmp_path / "typo.db"
+    config = CatalogConfig(name="lake", properties={"type": "sql", "uri": f"sqlite:///{missing}"})
+
+    with pytest.raises(Unavailable, match="there is no file"):
+        connect_to_read(config)
+    assert not missing.exists()
 
 
 def test_an_address_with_a_mistake_makes_no_database(tmp_path):

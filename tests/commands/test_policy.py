@@ -216,6 +216,11 @@ class TestShow:
         assert result.exit_code == 1
         assert "no policy matches web.clicks (files: shop.yaml); it is left alone" in flat(result.output)
 
+    def test_of_a_table_that_the_daemon_does_not_know_the_files_alone_speak(self, ask, worked):
+        result = ask("show", "shop.order", "--config", worked / "isotherm.yaml")
+
+        assert "not considered: the daemon knows no table shop.order" in flat(result.output)
+
     def test_without_a_daemon_the_files_alone_speak(self, ask, tmp_path):
         config = a_config(tmp_path)
         (tmp_path / "policies" / "shop.yaml").write_text("tables: shop.*\ncold: {after: 7}")

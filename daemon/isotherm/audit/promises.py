@@ -211,7 +211,7 @@ def writer_wins(history: Evidence) -> Judgement:
     broken += failures_because_of_us(history, ours, stories)
     unprovable: dict[int, str] = {}
     if not history.topic_is_known:
-        unprovable = {commit.snapshot_id: TOPIC_AWAY for commit in ours}
+        unprovable = {commit.snapshot_id: TOPIC_AWAY for commit in history.commits}
     elif history.announced_since_ms is not None:
         early = [c for c in ours if c.committed_at_ms < history.announced_since_ms]
         unprovable = {commit.snapshot_id: FORGOTTEN for commit in early}

@@ -36,7 +36,7 @@ from isotherm.audit.evidence import (
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
 from isotherm.contract.summary import JOB_ID, POLICY_HASH, committed_at_of, valid_through_of
-from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.past import read_past
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
@@ -65,7 +65,7 @@ class Heard:
 
 def read_history(config: IsothermConfig, name: str) -> Evidence:
     """Everything that is still known of a table's past."""
-    catalog = IcebergCatalog(connect(config.catalog))
+    catalog = IcebergCatalog(connect_to_read(config.catalog))
     table = _load(catalog, name)
     metadata = table.metadata
     commits = tuple(commits_of(table))

@@ -125,6 +125,10 @@ class Inspector:
             return self.verdicts.policy_of(rows[table])
         return self.policies.resolve(table, {})
 
+    def knows(self, table: str) -> bool:
+        """Whether the daemon has seen the table."""
+        return any(row.state.table.name == table for row in self._fold.tables().values())
+
     def policy_history(self, table: str) -> tuple[str, ...]:
         """When the table last came under another policy, and what had changed; newest first."""
         records = [
@@ -300,9 +304,9 @@ class Inspector:
 
     def _catalog(self) -> "IcebergCatalog":
         # PyIceberg, Arrow and DataFusion take seconds to import, and most answers need none of them.
-        from isotherm.iceberg.catalog import IcebergCatalog, connect
+        from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 
-        return IcebergCatalog(connect(self._config.catalog))
+        return IcebergCatalog(connect_to_read(self._config.catalog))
 
     def row(self, table: str) -> TableRow:
         """What the daemon knows of a table. Raises UnknownTable."""

@@ -53,8 +53,9 @@ class Looked:
 
     @property
     def ails(self) -> bool:
-        """Whether something could be gained, or would be by a version that can rewrite it."""
-        return bool(self.examination.suffers or self.examination.verdicts.get(Verdict.UNSUPPORTED))
+        """Whether something could be gained, or would be by a version that can rewrite it, or is due of the whole table."""
+        is_due = any(line.verdict is Verdict.DUE for line in self.lines)
+        return is_due or bool(self.examination.suffers or self.examination.verdicts.get(Verdict.UNSUPPORTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,36 +98,39 @@ def show_lake(
     if page is not None and not page.parent.is_dir():
         # Before a lake is read for nothing.
         raise typer.BadParameter(f"there is no folder {page.parent}", param_hint="--page")
-    # A mistake in an address must not leave a new database behind, with PyIceberg's tables in it.
-    named = {"init_catalog_tables": "false", **dict(_pair(one) for one in properties)}
-    config = CatalogConfig(name=catalog, properties=named)
+    config = CatalogConfig(name=catalog, properties=dict(_pair(one) for one in properties))
     with plain_errors():
         file = PolicyFile(tables=["*"]) if policy is None else read_yaml(policy, PolicyFile)
         found = _connected(config)
         lake = look(
             found, tables, catalog, file, BUILT_IN if policy is None else policy.name, wall_clock_ms()
         )
-        if page is not None:
-            from isotherm.commands.look_page import page_of
-
-            try:
-                page.write_text(page_of(lake), encoding="utf-8")
-            except OSError as error:
-                raise Unavailable(f"{page} cannot be written: {error.strerror}") from error
-            err.print(Text(f"written: {page}", style="dim"))
         if output is Output.JSON:
             print_json(lake)
         else:
             _print(lake)
+        if page is not None:
+            # Last: what was read in an hour is told, whatever becomes of the page.
+            _write_page(lake, page)
         if lake.unread and (tables or not lake.tables):
             raise typer.Exit(EXIT_ERROR)
+
+
+def _write_page(lake: Lake, page: Path) -> None:
+    from isotherm.commands.look_page import page_of
+
+    try:
+        page.write_text(page_of(lake), encoding="utf-8")
+    except OSError as error:
+        raise Unavailable(f"{page} cannot be written: {error.strerror}") from error
+    err.print(Text(f"written: {page}", style="dim"))
 
 
 def _connected(config: CatalogConfig) -> "IcebergCatalog":
     """The catalog. Raises Unavailable: it does not answer, or nobody can say where it is."""
     # PyIceberg, Arrow and DataFusion take seconds to import: a mistake in a file is reported before.
     try:
-        from isotherm.iceberg.catalog import IcebergCatalog, connect
+        from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
     except ImportError:
         raise
     except Exception as error:  # PyIceberg reads its configuration while it is imported
@@ -135,22 +139,13 @@ def _connected(config: CatalogConfig) -> "IcebergCatalog":
             "PyIceberg cannot read its .pyiceberg.yaml (in the home folder, in this one, or in PYICEBERG_HOME): "
             f"{type(error).__name__}{_line_of(error)}"
         ) from error
-    _check_database(config.properties.get("uri", ""))
     try:
-        return IcebergCatalog(connect(config))
+        return IcebergCatalog(connect_to_read(config))
     except Unavailable as error:
         if "uri" in config.properties:
             raise
         hint = "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
         raise Unavailable(f"{error}; {hint}") from error
-
-
-def _check_database(uri: str) -> None:
-    """Raises Unavailable: SQLite would make the file of this address, because it is not there."""
-    scheme, _, path = uri.partition(":///")
-    is_plain = scheme.startswith("sqlite") and path and not path.startswith("file:")
-    if is_plain and not Path(path.partition("?")[0]).exists():
-        raise Unavailable(f"there is no file {path}")
 
 
 def _line_of(error: Exception) -> str:

@@ -4,7 +4,7 @@ Apart from `pause`, because the clients of the catalog and the broker take secon
 """
 
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.config import IsothermConfig
@@ -51,7 +51,7 @@ class Orders:
         return lifted
 
     def _uuid(self, table: str) -> str:
-        return IcebergCatalog(connect(self._config.catalog)).load(table).table.uuid
+        return IcebergCatalog(connect_to_read(self._config.catalog)).load(table).table.uuid
 
     def _standing(self) -> list[Hold]:
         reading = self._topic.read(TIMEOUT_S)

@@ -119,8 +119,10 @@ def show_policy(table: str, config: Path, output: Output) -> None:
             inspector = inspector_of(config)
             folder, resolved = inspector.policies, inspector.policy(table)
             history = inspector.policy_history(table)
+            if not inspector.knows(table):
+                _not_considered(f"the daemon knows no table {table}")
         except StoreError as error:
-            err.print(Text(f"the table's own properties are not considered: {error}", style="yellow"))
+            _not_considered(str(error))
             folder = in_force(load_config(config).policies, {})
             resolved = folder.resolve(table, {})
         print_complaints(folder.complaints)
@@ -144,6 +146,10 @@ def show_policy(table: str, config: Path, output: Output) -> None:
         _print_policy(resolved)
         for line in history:
             out.print(Text(line, style="dim"))
+
+
+def _not_considered(why: str) -> None:
+    err.print(Text(f"the table's own properties are not considered: {why}", style="yellow"))
 
 
 def _print_policy(resolved: Resolved) -> None:

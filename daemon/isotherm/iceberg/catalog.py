@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -69,6 +70,20 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
     allow_requests()
     with translated(f"catalog {config.name}"):
         return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
+
+
+def connect_to_read(config: CatalogConfig) -> PyIcebergCatalog:
+    """The same for whoever only looks: a mistake in an address must not leave a new database behind.
+
+    Raises:
+        Unavailable: as above, or SQLite would make the file of this address, because it is not there.
+    """
+    scheme, _, path = config.properties.get("uri", "").partition(":///")
+    is_file = scheme.startswith("sqlite") and path and not path.startswith("file:")
+    if is_file and not Path(path.partition("?")[0]).exists():
+        raise Unavailable(f"there is no file {path}")
+    properties = {"init_catalog_tables": "false", **config.properties}
+    return connect(config.model_copy(update={"properties": properties}))
 
 
 def _checked(name: str) -> None:

@@ -19,6 +19,10 @@ def back_up(store: Path, copy: Path) -> int:
     Raises:
         StoreError: there is no store, it is damaged, or the copy cannot be written.
     """
+    if not store.exists():
+        raise StoreError(
+            f"{store} is not there: no daemon has run with this state.path yet (`isotherm run` makes it)"
+        )
     if copy.exists():
         raise StoreError(f"{copy} exists already; a backup overwrites nothing")
     part = copy.with_name(f"{copy.name}.part")

@@ -5,6 +5,7 @@ import pytest
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.plan import plan
+from isotherm.core.policy.precedence import PolicyFile, resolve
 from support.builders import DAY, HOUR, MIB, NOW, facts, key, partition, snapshots, table_state, view
 from support.planned import POLICY, on_table
 
@@ -97,3 +98,14 @@ def test_without_its_snapshots_nothing_is_decided_of_the_table():
 
     assert planned.of_table == ()
     assert [d.verdict for d in planned.of_partitions] == [Verdict.DUE]
+
+
+@pytest.mark.parametrize("action", [Action.EXPIRE, Action.REMOVE_ORPHANS, Action.TRIM_METADATA])
+def test_a_table_that_forbids_deletions_is_said_to_forbid_them(action):
+    """It was laid to the policy, where its owner seeks in vain."""
+    gc_disabled = facts(properties={"gc.enabled": "false"})
+    resolved = resolve("shop.orders", gc_disabled.properties, [("all.yaml", PolicyFile(tables=["*"]))])
+
+    decision = on_table(plan(view(facts=gc_disabled), resolved.policy, NOW), action)
+
+    assert (decision.verdict, decision.why) == (Verdict.OFF, "gc.enabled is false in the table's properties")

@@ -6,6 +6,7 @@ Each has triggers with scores; the highest one speaks.
 import math
 from collections.abc import Iterable, Iterator
 
+from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, Snapshot
@@ -152,7 +153,7 @@ def decide_expiry(
         view,
         pace,
         now_ms,
-        off=None if expire.enabled else "the policy does not expire snapshots of this table",
+        off=None if expire.enabled else _off(view, "the policy does not expire snapshots of this table"),
         files=len(going),
         wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
@@ -262,10 +263,17 @@ def decide_metadata(
     )
 
 
+def _off(view: View, by_policy: str) -> str:
+    """Why nothing of a table is deleted: its owner may forbid it, whatever the policy says."""
+    return (
+        by_policy if is_gc_enabled(view.facts.properties) else "gc.enabled is false in the table's properties"
+    )
+
+
 def _trims_not(view: View, policy: Policy) -> str | None:
     """Why old versions of a table's metadata are not looked for, or None where they are."""
     if not policy.metadata.enabled:
-        return "the policy, or the table itself, looks after old metadata.json files"
+        return _off(view, "the policy, or the table itself, looks after old metadata.json files")
     if view.facts.format_version == 1:
         return "with format 1 nothing would show that the table's history went back"
     return None
@@ -311,7 +319,7 @@ def decide_orphans(
         view,
         pace,
         now_ms,
-        off="the policy does not look for orphans" if orphans.mode is Mode.OFF else None,
+        off=_off(view, "the policy does not look for orphans") if orphans.mode is Mode.OFF else None,
         deletes=orphans.mode is Mode.APPLY,
         wake=Wake(at_ms=min((math.ceil(at_ms) for at_ms in times if at_ms > now_ms), default=None)),
     )
