@@ -93,6 +93,23 @@ def test_an_environment_variable_may_be_nested_too_deeply():
         environment_overrides("ISOTHERM_", {"ISOTHERM_HTTP__PORT": "[" * 5_000})
 
 
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("LOOP__PLAN_EVRY_S", "loop.plan_evry_s: unknown key; did you mean `plan_every_s`?"),
+        ("HTTP__PORT", "http.port: Input should be a valid integer"),
+    ],
+)
+def test_a_complaint_of_an_environment_variable_names_it_and_no_line_of_the_file(tmp_path, variable, said):
+    file = tmp_path / "isotherm.yaml"
+    file.write_text(TEXT + "http: {port: 9000}")
+    with pytest.raises(ConfigError) as refused:
+        load_config(file, {f"ISOTHERM_{variable}": "many"})
+
+    assert str(refused.value).startswith(f"environment variable ISOTHERM_{variable}: {said}")
+    assert "many" not in str(refused.value)
+
+
 def test_other_values_are_still_repeated():
     with pytest.raises(ConfigError, match=r"http\.port: .* \(it says 70000\)"):
         parse_yaml(TEXT + "http: {port: 70000}", "isotherm.yaml", IsothermConfig)

@@ -5,7 +5,7 @@ Every complaint names file, line and column, and the nearest name that would hav
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from isotherm.runtime.settings import Properties
 
+Path = tuple[str | int, ...]
+"""Where something stands: `("loop", "plan_every_s")`."""
 MAX_COMPLAINTS = 20
 """A file with more mistakes than this is another kind of file; the rest is counted."""
 
@@ -24,20 +26,32 @@ _SECRET = re.compile(r"^properties$|passw|secret|token|credential|key", re.IGNOR
 
 
 def complaints(
-    name: str, root: yaml.Node | None, model: type[BaseModel], err: ValidationError
+    name: str,
+    root: yaml.Node | None,
+    model: type[BaseModel],
+    err: ValidationError,
+    variable: Callable[[Path], str | None] = lambda _: None,
 ) -> Iterator[str]:
-    """What a model does not allow of the file of this name, and where in it that stands."""
+    """What a model does not allow of the file of this name, and where in it, or in which variable, that stands."""
     errors = err.errors(include_url=False)
     for error in errors[:MAX_COMPLAINTS]:
-        yield _complaint(name, root, model, error)
+        yield _complaint(name, root, model, error, variable)
     if len(errors) > MAX_COMPLAINTS:
         yield f"{name}: … and {len(errors) - MAX_COMPLAINTS} more"
 
 
-def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error: Any) -> str:
+def _complaint(
+    name: str,
+    root: yaml.Node | None,
+    model: type[BaseModel],
+    error: Any,
+    variable: Callable[[Path], str | None],
+) -> str:
     """One line: where, what is wrong, and what would be right."""
     path = tuple(step for step in error["loc"] if isinstance(step, str | int))
     line, column, matched = locate(root, path)
+    said_by = variable(path)
+    place = f"{name}:{line}:{column}" if said_by is None else f"environment variable {said_by}"
     where = ".".join(str(step) for step in path)
     text = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
@@ -54,14 +68,15 @@ def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error:
         where, text = ".".join(map(str, path)), "is missing"
     elif (
         matched == len(path)
+        and said_by is None
         and isinstance(error.get("input"), str | int | float | bool)
         and not _is_secret(model, path)
     ):
         text = f"{text} (it says {shown(error['input'])})"
-    return f"{name}:{line}:{column}: {_cut(where) + ': ' if where else ''}{text}"
+    return f"{place}: {_cut(where) + ': ' if where else ''}{text}"
 
 
-def _is_secret(model: type[BaseModel], path: tuple[str | int, ...]) -> bool:
+def _is_secret(model: type[BaseModel], path: Path) -> bool:
     """Whether a value may be a password, which a complaint must not repeat: complaints are logged, and sent around."""
     return model is Properties or any(_SECRET.search(str(step)) for step in path)
 
@@ -78,7 +93,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
-def locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, int, int]:
+def locate(root: yaml.Node | None, path: Path) -> tuple[int, int, int]:
     """Line and column (from 1) of the deepest part of the path that stands in the file, and its depth."""
     node, mark, depth = root, root.start_mark if root else None, 0
     for step in path:
@@ -96,7 +111,7 @@ def locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, in
     return (mark.line + 1, mark.column + 1, depth) if mark else (1, 1, 0)
 
 
-def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+def _known_keys(model: type[BaseModel], path: Path) -> list[str]:
     """The keys that the model takes at a path; falls back to all that it takes anywhere."""
     current: Any = model
     for step in path:

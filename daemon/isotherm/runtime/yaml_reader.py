@@ -5,6 +5,7 @@ What a bad file is told is worded in `yaml_complaints`.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,8 +106,28 @@ for _tag, _pattern, _first in (
     _SafeLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
-    """The file as a validated model; `overrides` (nested mappings) win over what the file says.
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Values from the environment, which win over what a file says."""
+
+    prefix: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Nested, as in the file."""
+
+    def variable(self, path: tuple[str | int, ...]) -> str | None:
+        """The name of the variable that says what stands at a path, or None where the file says it."""
+        place: Any = self.values
+        for depth, step in enumerate(path, start=1):
+            if not isinstance(place, Mapping) or step not in place:
+                return None
+            place = place[step]
+            if not isinstance(place, Mapping):
+                return self.prefix + "__".join(map(str, path[:depth])).upper()
+        return None
+
+
+def read_yaml(path: Path, model: type[Model], overrides: Overrides | None = None) -> Model:
+    """The file as a validated model; `overrides` win over what it says.
 
     Raises:
         ConfigError: the file is missing, no YAML, or says what the model does not allow.
@@ -118,7 +139,7 @@ def parse_yaml(
     text: str,
     name: str,
     model: type[Model],
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
     *,
     max_values: int | None = None,
 ) -> Model:
@@ -142,10 +163,11 @@ def parse_yaml(
         raise ConfigError(f"{name}: not YAML: {str(err).splitlines()[0]}") from err
     if not isinstance(data, dict):
         raise ConfigError(f"{name}:1:1: expected `key: value` lines")
+    overrides = overrides or Overrides()
     try:
-        return model.model_validate(_merged(data, overrides or {}))
+        return model.model_validate(_merged(data, overrides.values))
     except ValidationError as err:
-        raise ConfigError("\n".join(complaints(name, node, model, err))) from err
+        raise ConfigError("\n".join(complaints(name, node, model, err, overrides.variable))) from err
 
 
 def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
@@ -185,7 +207,7 @@ def _merged(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, Any]:
+def environment_overrides(prefix: str, environ: Mapping[str, str]) -> Overrides:
     """`PREFIX_HTTP__PORT=0` as `{"http": {"port": 0}}`; names without two underscores are left to others."""
     overrides: dict[str, Any] = {}
     for name, value in environ.items():
@@ -196,7 +218,7 @@ def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, 
         for parent in parents:
             place = place.setdefault(parent, {})
         place[last] = _plain_value(name, value)
-    return overrides
+    return Overrides(prefix, overrides)
 
 
 def _plain_value(name: str, text: str) -> Any:
