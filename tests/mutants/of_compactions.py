@@ -10,6 +10,20 @@ HANGING = "service/test_hanging_commits.py::"
 
 MUTANTS = (
     Mutant(
+        "rows that have a value by their column's default are rewritten without it",
+        "iceberg/compaction/binding.py",
+        "if name := column_with_default(metadata):",
+        "if name := '':",
+        "iceberg/test_initial_defaults.py::test_a_table_with_a_default_is_not_rewritten[itself]",
+    ),
+    Mutant(
+        "a default within a column is not seen",
+        "iceberg/initial_defaults.py",
+        "waiting += _fields_of(field.field_type)",
+        "_fields_of(field.field_type)",
+        "iceberg/test_initial_defaults.py::test_a_table_with_a_default_is_not_rewritten[within]",
+    ),
+    Mutant(
         "keys are looked for in any number of files",
         "core/planner/debt.py",
         "if data.files + equality.files + positions.files > MAX_JOB_OPENS:",

@@ -33,6 +33,7 @@ from isotherm.contract.summary import (
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
+from isotherm.iceberg.initial_defaults import column_with_default
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
@@ -112,6 +113,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
+        default_of=column_with_default(metadata),
         unpublished=unpublished(metadata),
     )
 

@@ -69,6 +69,12 @@ from support.planned import COLD, POLICY
             "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
         (
+            {"facts": facts(default_of="country")},
+            Verdict.UNSUPPORTED,
+            "column country has an initial default, which cannot be written into its rows yet; debt 2.50: "
+            "10 of 4 files below 96.0 MiB",
+        ),
+        (
             {"facts": facts(format_version=3)},
             Verdict.UNSUPPORTED,
             "format version 3 is followed, not yet rewritten; debt 2.50: 10 of 4 files below 96.0 MiB",
@@ -83,6 +89,7 @@ from support.planned import COLD, POLICY
         "audited-long-ago",
         "paused",
         "paused-until-now",
+        "with-a-default",
         "unsupported",
     ],
 )

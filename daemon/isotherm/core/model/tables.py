@@ -95,6 +95,8 @@ class TableFacts:
     """The newest snapshot in its metadata by which somebody else has rewritten data files, or None if there is none."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
+    default_of: str = ""
+    """A column of which rows that lack it have a value (`initial-default`), or empty where there is none."""
     unpublished: tuple[Unpublished, ...] = ()
     """The newest of what waits to be published, newest first."""
     confirmed_at_ms: int = 0

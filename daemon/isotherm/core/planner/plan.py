@@ -39,7 +39,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 25
+RULES = 26
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -321,6 +321,8 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     """What of a partition that is due keeps the executors from it."""
     if facts.format_version != 2:
         return f"format version {facts.format_version} is followed, not yet rewritten"
+    if facts.default_of:
+        return f"column {facts.default_of} has an initial default, which cannot be written into its rows yet"
     if vectors := partition.deletes.get(FileKind.DELETION_VECTORS):
         return f"{vectors.files} files of deletion vectors cannot be applied yet"
     return None

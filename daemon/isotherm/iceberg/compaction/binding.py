@@ -23,6 +23,7 @@ from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
+from isotherm.iceberg.initial_defaults import column_with_default
 from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files
 from isotherm.iceberg.manifests.partition_values import partition_type
@@ -110,6 +111,9 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
         )
     if why := misplaced_table(metadata):
         return Refusal(Reason.LOCATION, why)
+    if name := column_with_default(metadata):
+        why = f"column {name} has an initial default, which cannot be written into its rows yet"
+        return Refusal(Reason.UNSUPPORTED, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 
