@@ -12,6 +12,21 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "a database that was away for a moment is of another kind for good",
+        "clients/first_answers.py",
+        'if found != (catalog._schema_version == "v1"):',
+        "if False:",
+        "clients/test_first_answers.py::"
+        "test_a_database_that_is_away_for_a_moment_is_not_taken_for_another_kind",
+    ),
+    Mutant(
+        "a bucket without a region is in us-east-1 for good",
+        "clients/first_answers.py",
+        "        resolve.cache_clear()\n",
+        "",
+        "clients/test_first_answers.py::test_a_bucket_whose_region_is_not_told_now_is_asked_for_again",
+    ),
+    Mutant(
         "the name of a branch is repeated however long it is",
         "iceberg/unpublished.py",
         "if len(name) <= MOST_SAID else",

@@ -40,6 +40,7 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
+from isotherm.clients.first_answers import check_keys, check_sql_schema
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
@@ -96,6 +97,10 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
             return _closed(_aws_catalog(name, properties, timeout_s))
         case CatalogType.HIVE:
             return _closed(_hive_catalog(name, properties, timeout_s))
+        case CatalogType.SQL:
+            catalog = load_catalog(name, **properties)
+            check_sql_schema(catalog)
+            return _closed(catalog)
         case CatalogType():
             return _closed(load_catalog(name, **properties))
         case None:  # a class of the operator's
@@ -368,6 +373,7 @@ def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
         "glue.max-retries": int(properties.get("glue.max-retries", RETRIES)),
     }
     catalog = load_catalog(name, **cast("dict[str, str]", {**properties, **ours}))
+    check_keys(session)
     for key in ours:
         # Only the client needed them: what is left goes to the files' client, and into another process.
         catalog.properties.pop(key, None)

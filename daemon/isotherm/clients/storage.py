@@ -33,6 +33,7 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from isotherm.clients.first_answers import check_region
 from isotherm.clients.metadata_file import (
     END_BYTES,
     GZIP_MAGIC,
@@ -122,6 +123,10 @@ class RetryingFileIO(PyArrowFileIO):
         if host is not None and host not in self.name_nodes:
             # Where two threads do so at once one may be lost, until its table is loaded again.
             self.name_nodes = (*self.name_nodes, host)[-MOST_NAME_NODES:]
+
+    def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
+        check_region(self.properties, netloc)
+        return super()._initialize_s3_fs(netloc)
 
     def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
         if netloc:

@@ -71,8 +71,10 @@ from support.planned import COLD, POLICY
         (
             {"facts": facts(default_of="country")},
             Verdict.UNSUPPORTED,
-            "column country has an initial default, which cannot be written into its rows yet; debt 2.50: "
-            "10 of 4 files below 96.0 MiB",
+            (
+                "column country has an initial default, which cannot be written into its rows yet; debt 2.50: "
+                "10 of 4 files below 96.0 MiB"
+            ),
         ),
         (
             {"facts": facts(format_version=3)},
