@@ -40,7 +40,7 @@ MAX_FILE_BYTES = 2**50
 MOST_LIVE = 1_000_000
 """Live files of one partition, of half a kilobyte each in memory."""
 MOST_TIMES = 10
-"""A manifest may stand in a list so often, and its files count each time."""
+"""How often a list may name the same manifest: its files are held once for each time."""
 
 
 @dataclass(frozen=True, slots=True)

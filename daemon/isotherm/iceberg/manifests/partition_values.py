@@ -1,4 +1,4 @@
-"""How partition values stand in manifests: the key of an entry, the record of a key, and what summaries tell of them."""
+"""Partition values in manifests: from an entry to its key, from a key to its record, and whether a manifest may hold it."""
 
 import math
 import struct
