@@ -57,6 +57,27 @@ MUTANTS = (
         "core/planner/test_expiry.py::test_what_no_branch_or_tag_reaches_goes_by_age_alone",
     ),
     Mutant(
+        "an open intent keeps the snapshots alone that came after it",
+        "core/planner/retention.py",
+        "min(open_ms) - LOOKED_BEFORE_MS",
+        "min(open_ms)",
+        "core/planner/test_expiry.py::test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that_came_after_it",
+    ),
+    Mutant(
+        "what was the head when a writer began may go",
+        "core/planner/retention.py",
+        "max(next(later, len(view.snapshots or ())) - 1, 0)",
+        "next(later, len(view.snapshots or ()))",
+        "core/planner/test_expiry.py::test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that_came_after_it",
+    ),
+    Mutant(
+        "a renewal forgets when its intent was opened",
+        "store/fold/writers.py",
+        "min(said_ms, _intent_of(uuid, *row).at_ms)",
+        "said_ms",
+        "service/test_expiries_beside_upserts.py::test_what_an_upsert_began_on_stays_while_it_renews_its_intent",
+    ),
+    Mutant(
         "all that a snapshot that is astray shares with its parent is marked",
         "iceberg/manifests/reachability.py",
         "            or snapshot.snapshot_id in parents\n",

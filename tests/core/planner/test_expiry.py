@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from isotherm.contract.events import Intent
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Expire, Policy
-from support.builders import DAY, HOUR, MIB, MINUTE, NOW, facts, key, snapshots, view
+from support.builders import DAY, HOUR, MIB, MINUTE, NOW, TABLE, facts, key, snapshots, view
 from support.planned import POLICY, on_table
 
 
@@ -184,6 +185,40 @@ def test_a_writers_place_is_not_worth_a_metadata_file_that_is_too_large():
 
     assert set(at_the_limit) == set(range(1, 11))
     assert set(below) == {1, 2, 3, 4}
+
+
+MERGE = {"table_uuid": TABLE.uuid, "table": TABLE.name, "intent_id": "merge", "writer": "w", "state": "open"}
+
+
+def merge(*, expires_at_ms=NOW + MINUTE):
+    """An intent that was opened ten minutes ago."""
+    return Intent(**MERGE, at_ms=NOW - 10 * MINUTE, expires_at_ms=expires_at_ms)
+
+
+def test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that_came_after_it():
+    """It has looked at the table before it said so. Its commit is validated along the history since."""
+    decision, going = expiry(100, intents=[merge()])
+    _, after = expiry(100, intents=[merge(expires_at_ms=NOW)])
+    _, before_all = expiry(20, intents=[merge()])
+
+    assert set(going) == set(range(1, 30))
+    assert "61 needed by a writer's open intent" in decision.why
+    assert set(after) == set(range(1, 91))
+    assert set(before_all) == set()
+
+
+def test_the_end_of_an_intent_wakes_the_verdict():
+    decision, _ = expiry(20, intents=[merge(expires_at_ms=NOW + 1)])
+
+    assert decision.wake.at_ms == NOW + 1
+
+
+def test_an_open_intent_is_not_worth_a_metadata_file_that_is_too_large():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=2, max_metadata_size="3MiB")
+
+    _, going = expiry(20, intents=[merge()], expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
+
+    assert set(going) == set(range(1, 11))
 
 
 def test_an_expiry_waits_until_it_is_worth_a_commit():

@@ -12,7 +12,7 @@ from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire
-from isotherm.core.units import DAY_MS
+from isotherm.core.units import DAY_MS, HOUR_MS
 
 FOREVER_MS = 2**62
 """Later than any clock."""
@@ -21,6 +21,8 @@ STAGED_FOR_MS = DAY_MS
 take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
+LOOKED_BEFORE_MS = HOUR_MS
+"""A writer looks at the table, plans what it will touch, and only then says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,27 @@ def places(snapshots: Sequence[Snapshot]) -> dict[int, int]:
     }
 
 
+def read_by_writers(view: View, now_ms: int) -> int | None:
+    """The number of the oldest snapshot of `main` on which a writer with an open intent may have begun; None without one.
+
+    Its commit is validated from there on, as Iceberg does it: with one of these gone, it fails.
+    """
+    open_ms = [one.at_ms for one in view.around.intents if one.expires_at_ms > now_ms]
+    if not open_ms:
+        return None
+    began_ms = min(open_ms) - LOOKED_BEFORE_MS
+    later = (number for number, one in enumerate(view.snapshots or ()) if one.committed_at_ms > began_ms)
+    return max(next(later, len(view.snapshots or ())) - 1, 0)
+
+
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
     """The snapshots of `main` that nobody needs any more, oldest first, and why others had to stay.
 
     Never: the head, the newest `keep_last`, those younger than `keep_for`, those that a tag or branch keeps, the base
     of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
-    writer's place, and what came after it: the writer looks for it from the head on, from parent to parent. But no
-    history is worth a metadata.json that is too large, which each commit writes anew.
+    writer's place, and what came after it: the writer looks for it from the head on, from parent to parent; nor what a
+    writer with an open intent may have begun on, and what came after that. But no history is worth a metadata.json that
+    is too large, which each commit writes anew.
 
     What no branch or tag reaches (`astray`) goes by age alone, as in Iceberg's Java.
     """
@@ -143,6 +159,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
         ),
         default=len(snapshots),
     )
+    read_from = None if is_too_large else read_by_writers(view, now_ms)
     going: list[int] = []
     held: dict[str, int] = {}
     for number, snapshot in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)]):
@@ -153,6 +170,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             keeper = "kept by tags, branches or staged work"
         elif snapshot.snapshot_id in bases:
             keeper = "read by a running job"
+        elif read_from is not None and number >= read_from:
+            keeper = "needed by a writer's open intent"
         elif (
             view.announced_sequence_number is None
             or snapshot.sequence_number > view.announced_sequence_number

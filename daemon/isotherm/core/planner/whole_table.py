@@ -137,6 +137,7 @@ def decide_expiry(
     times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
     times += [snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)]
     times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
+    times += [one.expires_at_ms for one in view.around.intents]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in _parts(pace, Action.EXPIRE):
         for needed in (enough * part, total * part / WORTH_WHERE_LARGE, EXPIRED_AT_ONCE):

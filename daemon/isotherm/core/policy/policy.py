@@ -175,8 +175,8 @@ class Expire(Settings):
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
         TableProperty("history.expire.max-snapshot-age-ms"),
     ] = 7 * 86_400_000
-    """Snapshots younger than this stay. Longer than the longest query, the longest upsert or MERGE (which is validated
-    from the snapshot at which it began), and the longest time travel that is needed.
+    """Snapshots younger than this stay. Longer than the longest query, the longest time travel that is needed, and the
+    longest upsert or MERGE of writers that announce no intent (it is validated from the snapshot at which it began).
     What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and `main` from there on, for a day at least."""
     keep_last: Annotated[
         Count,

@@ -75,6 +75,8 @@ class Writers(Part):
     def open_intent(self, intent: Intent, now_ms: int, *, is_known: bool) -> bool:
         """Keep an open intent; False where there were too many, and one intent on the whole table holds instead.
 
+        A renewal is of the time of the opening: what the writer began on then is needed until the intent is closed.
+
         Args:
             intent: the intent, its expiry capped.
             now_ms: the time; what has expired by now is forgotten.
@@ -93,6 +95,8 @@ class Writers(Part):
         if count >= most or taken + size > most_bytes:
             self.hold_all(uuid if is_known else _STRANGERS, intent.table, now_ms, intent.expires_at_ms)
             return False
+        opened_ms = self._opened_ms(uuid, intent.intent_id, intent.at_ms)
+        intent = intent.model_copy(update={"at_ms": opened_ms})
         self._put(uuid, intent.intent_id, intent, is_stranger=not is_known)
         return True
 
@@ -115,7 +119,7 @@ class Writers(Part):
             intent_id=TOO_MANY,
             writer=TOO_MANY,
             state="open",
-            at_ms=now_ms,
+            at_ms=self._opened_ms(uuid, _ALL, now_ms),
             expires_at_ms=until_ms if row is None else max(until_ms, row[0]),
         )
         self._put(uuid, _ALL, intent, is_stranger=False)
@@ -126,6 +130,14 @@ class Writers(Part):
         row = self.db.execute("SELECT expires_at_ms FROM intents WHERE uuid = ?", (_STRANGERS,)).fetchone()
         if row is not None and row[0] > now_ms:
             self.hold_all(uuid, name, now_ms, row[0])
+
+    def _opened_ms(self, uuid: str, intent_id: str, said_ms: int) -> int:
+        """When an intent was opened: what is said of it now, or was said before."""
+        row = self.db.execute(
+            "SELECT intent_id, expires_at_ms, value FROM intents WHERE uuid = ? AND intent_id = ?",
+            (uuid, intent_id),
+        ).fetchone()
+        return said_ms if row is None else min(said_ms, _intent_of(uuid, *row).at_ms)
 
     def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
         value, names_all = intent.model_dump_json(), intent.partitions is None
