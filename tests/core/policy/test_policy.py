@@ -64,7 +64,10 @@ def test_no_value_leaves_64_bits(text):
             "p.yaml:2:12: override.0: no field with a floor; did you mean `expire.keep_last`?",
         ),
         ("tables: a\noverride: [cold.after]", "override.0: no field with a floor;"),
-        ("tables: a\ncompact: {min_files: '7'}", "compact.min_files: Input should be a valid integer"),
+        (
+            "tables: a\ncompact: {min_files: '7'}",
+            "compact.min_files: expected `learned`, or a whole number from 2 on",
+        ),
         (
             "tables: a\nwork: {windows: [{cron: 0 3 * *, lasts: 1h}]}",
             "p.yaml:2:19: work.windows.0.cron: expected five",

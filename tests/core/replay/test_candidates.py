@@ -104,12 +104,12 @@ def test_what_is_far_from_the_default_is_tried_with_it_too():
     names = [one.name for one in near(far, NIGHTLY)]
 
     assert [name for name in names if "min_files" in name] == [
-        "min_files 20",
+        "min_files learned",
         "min_files 1000",
         "min_files 500",
     ]
     # Whoever interrupts the search has seen them.
-    assert names[:2] == ["after learned", "min_files 20"]
+    assert names[:2] == ["after learned", "min_files learned"]
 
 
 def test_what_pays_is_tried_together_the_best_of_each_field():

@@ -113,26 +113,28 @@ def test_files_are_averaged_over_time():
     assert totals.mean_files == 1.5
 
 
+EXPIRING = Policy(
+    compact=Compact(enabled=False), expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s")
+)
+
+
 def test_a_snapshot_that_a_tag_names_is_not_expired():
-    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     history = replace(one_cold_partition().history(HOUR), pinned=frozenset({2}))
 
-    assert replay(history, policy, SLOW).totals.snapshots == 2
+    assert replay(history, EXPIRING, SLOW).totals.snapshots == 2
 
 
 def test_a_sink_that_keeps_its_place_in_snapshots_goes_on_and_lets_the_old_ones_expire():
-    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     history = one_cold_partition().history(HOUR)
     by_a_sink = [replace(one, change=replace(one.change, origin=Origin.FOREIGN)) for one in history.recorded]
 
-    assert replay(replace(history, recorded=tuple(by_a_sink)), policy, SLOW).totals.snapshots == 2
+    assert replay(replace(history, recorded=tuple(by_a_sink)), EXPIRING, SLOW).totals.snapshots == 2
 
 
 def test_snapshots_that_were_there_before_are_expired_too():
-    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     before = snapshots(30, newest_at_ms=NOW - HOUR)
     history = replace(one_cold_partition().history(HOUR), snapshots=before)
 
     assert replay(history, None, SLOW).totals.snapshots == 36
     # The head, and one more that alone is not worth a commit yet.
-    assert replay(history, policy, SLOW).totals.snapshots == 2
+    assert replay(history, EXPIRING, SLOW).totals.snapshots == 2

@@ -19,7 +19,7 @@ from workloads.writing import HOURS, START, Writer, every, old, wrote
 def test_where_nothing_was_compacted_the_rest_is_tried_once_something_is():
     never = Policy(compact=Compact(min_files=2000))
     trials, choice = searched(NIGHTLY, never)
-    both = {"compact.min_files": 20, "cold.silent_for": 6 * HOUR}
+    both = {"compact.min_files": "learned", "cold.silent_for": 6 * HOUR}
 
     assert len(trials) <= MOST
     assert choice.chosen.candidate.changes == both
@@ -78,7 +78,7 @@ def test_a_limit_that_is_never_reached_is_lowered():
     trials, choice = searched(NIGHTLY, NEVER)
 
     assert choice.advice is Advice.CHANGE
-    assert choice.chosen.candidate.changes["compact.min_files"] == 20
+    assert choice.chosen.candidate.changes["compact.min_files"] == "learned"
     assert len(trials) <= MOST
     # The same history gives the same choice.
     assert searched(NIGHTLY, NEVER)[1] == choice

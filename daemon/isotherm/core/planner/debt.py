@@ -19,6 +19,7 @@ from isotherm.core.planner.file_selection import (
     tier,
     tier_of_deletes,
 )
+from isotherm.core.policy.min_files import enough
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
 from isotherm.core.units import size_text
@@ -164,11 +165,13 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
     many = small.files if small.files > 1 else 0
     fewer = many - outputs(small.bytes, target) if many else 0
     fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
+    is_appended = bool(partition.arrivals) and not partition.deletes
+    least = enough(compact.min_files, is_appended=is_appended and fewer_a_gib >= FEWER_FILES_PER_GIB)
     of_files = [
         Trigger(
             "compact.min_files",
-            many / compact.min_files,
-            f"{small.files} of {compact.min_files} files below {size_text(SMALL * target)}{_of_others(partition, small, target)}",
+            many / least,
+            f"{small.files} of {least} files below {size_text(SMALL * target)}{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cold_after import LEARNED, After
+from isotherm.core.policy.min_files import MinFiles
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span
@@ -138,9 +139,11 @@ class Compact(Settings):
         TableProperty("write.target-file-size-bytes"),
     ] = 128 * 1024**2
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
-    min_files: Annotated[Count, Field(ge=2)] = 20
+    min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
-    ones together have its size: what was compacted is not rewritten for a handful of crumbs."""
+    ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20; and 6
+    where the last who wrote into the partition only appended, no delete file is in it, and there would be eight files
+    less for each GiB. Late rows come in a few files, and then nobody comes back; to a mirror somebody does."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and there would be eight
     files less for each GiB."""

@@ -19,7 +19,9 @@ from pydantic import ValidationError
 
 from isotherm.core.model.files import FileKind
 from isotherm.core.partitions import time_span, with_epochs
+from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.fields import RULES
+from isotherm.core.policy.min_files import enough
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.history import History
 from isotherm.core.units import HOUR_MS, Unit
@@ -68,10 +70,16 @@ def _around(after: float | timedelta | str) -> tuple[float | timedelta, ...]:
             return intervals / 2, 0, 3 * intervals
 
 
+def _fewer_and_more(min_files: int | str) -> tuple[int, ...]:
+    """Values of `compact.min_files` to try; beside what is learned, what that is elsewhere."""
+    files = enough(min_files, is_appended=False)
+    return (files, files // 2, 2 * files) if min_files == LEARNED else (files // 2, files // 4, 2 * files)
+
+
 STEPS = (
     Step("cold.after", _around, needs_time=True),
     Step("cold.silent_for", lambda span_ms: (span_ms // 4,), needs_time=True),
-    Step("compact.min_files", lambda files: (files // 2, files // 4, 2 * files)),
+    Step("compact.min_files", _fewer_and_more),
     Step("cold.quiet_for", lambda span_ms: (span_ms // 3, 4 * span_ms)),
     Step("compact.rest", lambda span_ms: (span_ms // 4, 3 * span_ms) if span_ms else (6 * HOUR_MS,)),
     Step("compact.max_position_deletes", lambda n: (n // 2, 2 * n), needs=FileKind.POSITION_DELETES),
