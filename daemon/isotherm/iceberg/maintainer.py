@@ -36,6 +36,7 @@ from isotherm.service.ports import (
     Bound,
     Expired,
     ExpiryReading,
+    GoOn,
     LoadedTable,
     NotYetKnown,
     Search,
@@ -185,9 +186,10 @@ class IcebergMaintainer:
         asserted_head_id: int | None,
         *,
         may_land: bool,
+        go_on: GoOn,
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return commit_outcome.settled(load, names, job, asserted_head_id, may_land=may_land)
+        return commit_outcome.settled(load, names, job, asserted_head_id, may_land=may_land, go_on=go_on)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""
