@@ -152,6 +152,16 @@ MUTANTS = (
             "test_a_commit_whose_snapshot_was_expired_before_anyone_looked"
         ),
     ),
+    Mutant(
+        "the look for the fate of a job keeps the loop for as long as there are manifests",
+        OUTCOME,
+        ", is_stopped=is_stopped)",
+        ")",
+        (
+            "iceberg/compaction/test_commit_outcome.py::"
+            "test_the_look_for_the_fate_of_a_job_ends_between_two_manifests_where_it_takes_too_long"
+        ),
+    ),
     # The snapshot
     Mutant(
         "deleted rows come back in files that the job leaves alone",

@@ -189,9 +189,16 @@ MUTANTS = (
     Mutant(
         "an expiry that comes to nothing drops the marks of the one before",
         "store/ledger/deletions.py",
-        "WHERE before IS NULL AND {some}",
+        "WHERE NOT {HAS_BEFORE} AND {some}",
         "WHERE {some}",
         "store/test_marks.py::test_an_expiry_that_comes_to_nothing_gives_back_what_it_marked_again",
+    ),
+    Mutant(
+        "one damaged row keeps the marks of all tables from being settled",
+        "store/ledger/deletions.py",
+        "DELETE FROM deletions WHERE NOT {HAS_BEFORE} AND",
+        "DELETE FROM deletions WHERE before IS NULL AND",
+        "store/test_marks.py::test_what_cannot_be_read_of_a_file_keeps_no_other_from_being_given_back",
     ),
     Mutant(
         "a file goes by the grace of an expiry before the last one",

@@ -332,6 +332,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "an expiry that ends stops the compactions that run, in their gauge",
+        "telemetry/job_metrics.py",
+        "if what.still_running is not None:\n            self.running.set(what.still_running)",
+        "self.running.set(what.still_running or 0)",
+        (
+            "telemetry/test_metrics.py::"
+            "test_the_end_of_what_is_no_running_compaction_leaves_those_that_run_in_their_gauge"
+        ),
+    ),
+    Mutant(
         "a daemon that starts on a full disk waits for a person",
         "daemon.py",
         "err.may_pass if isinstance(err, StoreError) else err.errno in PASSING",

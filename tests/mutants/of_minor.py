@@ -58,6 +58,14 @@ MUTANTS = (
         "test_a_partition_is_as_quiet_as_the_last_writes_own_time_says_once_that_is_over",
     ),
     Mutant(
+        "the partition of rows without a value is taken for the whole of its table",
+        "core/planner/coldness.py",
+        "key == UNPARTITIONED and not any(field.is_current for field in around.fields)",
+        "key == UNPARTITIONED",
+        "core/planner/test_left_behind.py::"
+        "test_the_partition_of_rows_without_a_value_is_quiet_once_others_have_gone_by",
+    ),
+    Mutant(
         "an append that takes a file away is an append",
         "core/appends.py",
         "not delta.removed and not delta.deletes",

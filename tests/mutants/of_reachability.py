@@ -17,9 +17,23 @@ MUTANTS = (
     Mutant(
         "one table's work that never ends keeps that of all others waiting",
         "iceberg/threads.py",
-        "if now_s - self._began_s > MOST_S:",
+        "if now_s - self._began_s > self._patience.allowed_s(self._whose):",
         "if False:",
         "iceberg/test_threads.py::test_work_that_gets_on_and_on_is_given_up_all_the_same",
+    ),
+    Mutant(
+        "the proof of a table that needs four hours is broken off for ever",
+        "iceberg/patience.py",
+        "= min(2 * took_s, MOST_EVER_S)",
+        "= took_s",
+        "iceberg/test_patience.py::test_work_that_takes_long_ends_at_last",
+    ),
+    Mutant(
+        "a search that takes long has another name each time, and is broken off for ever",
+        "iceberg/maintainer.py",
+        '            f"{search.uuid} {search.cause}",\n',
+        "",
+        "iceberg/test_patience.py::test_each_kind_of_work_is_known_by_its_table_when_it_is_begun_again",
     ),
     Mutant(
         "a list that many snapshots name is read for each",

@@ -100,7 +100,7 @@ def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab, error, ki
             return GivenUp()
 
     class GivenUp:
-        def start(self, name, _):
+        def start(self, name, *_):
             self.name = name
 
         def ended(self):

@@ -245,7 +245,8 @@ class InTurn:
         self._waiting: dict[str, Callable[[Callable[[], bool]], Any]] = {}
         self._stopped: set[str] = set()
 
-    def start(self, name: str, work: Callable[[Callable[[], bool]], Any]) -> None:
+    def start(self, name: str, work: Callable[[Callable[[], bool]], Any], whose: str = "") -> None:
+        del whose
         self._waiting[name] = work
 
     def ended(self) -> Iterator[tuple[str, Any]]:

@@ -75,6 +75,18 @@ def test_a_ledger_of_the_first_version_is_brought_up_with_all_that_it_holds(old)
     assert Ledger(old).halted("t")
 
 
+@pytest.mark.parametrize("damaged", ["{", "5", "[]"])
+def test_a_row_that_cannot_be_read_keeps_no_ledger_from_being_brought_up(old, damaged):
+    with sqlite3.connect(old) as database:
+        row = ("j", "t", "shop.t", "expire", None, "done", 1, damaged, None)
+        database.execute(f"INSERT INTO operations VALUES ({', '.join('?' * len(row))})", row)
+    ledger = Ledger(old)
+
+    assert ledger.has_job("j")
+    assert ledger.halted("t")
+    ledger.close()
+
+
 def test_it_has_then_what_a_new_one_has(old, tmp_path):
     def schema(path):
         Ledger(path).close()

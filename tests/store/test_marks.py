@@ -79,6 +79,34 @@ def test_marks_are_given_back_a_slice_at_a_time(ledger):
     assert ledger.deletions("t") == {"waiting": 20}
 
 
+DAMAGED = [
+    "{",
+    "5",
+    "{}",
+    "[]",
+    '["first"]',
+    "[1,2,3,4,5,6,7,8,9,10]",
+    "",
+    '["a","waiting","expired",null,null,1,1e99,0,"",null]',
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_what_cannot_be_read_of_a_file_keeps_no_other_from_being_given_back(ledger, damaged):
+    """It stays where it is, as if it had not been marked before: orphan removal finds it, if nothing needs it."""
+    for uuid in ("t", "u"):
+        ledger.mark(uuid, f"first {uuid}", marks("first", "a", "b"), 1, due_at_ms=2)
+        ledger.mark(uuid, f"second {uuid}", marks("second", "a", "b"), 3)
+    ledger.db.execute("UPDATE deletions SET before = ? WHERE uuid = 't' AND path = 'a'", (damaged,))
+    ledger.drop_marks("second t")
+    ledger.drop_marks("second u")
+
+    assert not ledger.settle_marks(), "nothing of any table is left to be settled"
+    assert set(due(ledger, 2)) == {"b"}
+    assert ledger.deletions("t") == {"waiting": 1}
+    assert ledger.deletions("u") == {"waiting": 2}
+
+
 def operation(job_id):
     return Operation(job_id, TableId("t", "shop.t"), Action.EXPIRE, None, "", "", "", 1, 0)
 

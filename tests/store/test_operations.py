@@ -84,6 +84,18 @@ def test_an_expiry_that_a_clock_far_ahead_has_stamped_keeps_no_table_from_the_ne
     assert ledger.last_done("u", now_ms) == {Action.EXPIRE: now_ms - DAY_MS}
 
 
+def test_no_row_is_taken_apart_where_the_last_of_its_kind_was_done():
+    ledger = Ledger(None)
+    now_ms = 1000 * DAY_MS
+    for number, reason in enumerate((Reason.CATALOG, None, Reason.CATALOG)):
+        expiry(ledger, f"{number}", now_ms - DAY_MS + number, now_ms - DAY_MS + number, reason)
+    ledger.db.execute("UPDATE operations SET value = '{' WHERE job_id <> '2'")
+
+    assert ledger.setbacks("u", now_ms)[Action.EXPIRE].failures == 1
+    ledger.db.execute("DELETE FROM operations WHERE job_id = '2'")
+    assert not ledger.setbacks("u", now_ms)
+
+
 def test_what_failed_while_the_clock_sprang_ahead_is_tried_again_soon():
     ledger = Ledger(None)
     now_ms = 1000 * DAY_MS

@@ -114,6 +114,21 @@ def test_what_an_expiry_took_is_known_while_a_later_one_may_give_its_files_back(
     assert ledger.expired_by("first") == []
 
 
+def test_what_cannot_be_read_of_a_marked_file_keeps_nothing_from_being_forgotten(ledger):
+    long_ago = NOW - 200 * DAY_MS
+    for number, job_id in enumerate(("first", "second")):
+        ledger.save(operation(job_id, long_ago + number, None))
+        marks = [Mark("a", job_id, Cause.EXPIRED, None)]
+        ledger.mark("u", job_id, marks, long_ago, snapshots=[number], due_at_ms=None if number else NOW)
+    ledger.save(operation("first", long_ago))
+    ledger.db.execute("UPDATE deletions SET before = '{'")
+    ledger.save(operation("another table's", long_ago))
+    ledger.mark("t", "another table's", [], long_ago, snapshots=[7])
+
+    ledger.prune(NOW)
+    assert [ledger.expired_by(job_id) for job_id in ("first", "second", "another table's")] == [[], [1], []]
+
+
 def test_what_expiries_took_is_looked_through_in_slices_and_forgotten_to_the_end(ledger):
     jobs = [f"{number:05d}" for number in range(JOBS_AT_ONCE + 2)]
     with ledger.transaction():

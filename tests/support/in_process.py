@@ -73,7 +73,8 @@ class _Done:
     def __init__(self):
         self._ended = []
 
-    def start(self, name, work):
+    def start(self, name, work, whose=""):
+        del whose
         try:
             self._ended.append((name, work(lambda: False)))
         except Exception as err:  # noqa: BLE001 (as a thread would give it)

@@ -9,10 +9,13 @@ from prometheus_client import generate_latest
 
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
-from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.outside import Outside
-from isotherm.core.model.refusals import Reason
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.runtime import logs
+from isotherm.service.operations import Operations
+from isotherm.store import Ledger
+from isotherm.store.ledger import Operation
 from isotherm.telemetry.job_metrics import MOST_STARTED
 from isotherm.telemetry.metrics import Metrics
 
@@ -154,6 +157,22 @@ def test_a_job_of_an_earlier_process_has_the_name_of_its_table():
     metrics(ended(TableId("uuid of t0", "t0")))
 
     assert 'outcome="done",reason="committed",table="t0"} 1.0' in text(metrics)
+
+
+@pytest.mark.parametrize("action", [Action.EXPIRE, Action.REMOVE_ORPHANS, Action.COMPACT])
+def test_the_end_of_what_is_no_running_compaction_leaves_those_that_run_in_their_gauge(action):
+    """An expiry or a search is none, and neither is one of which the files could not be told."""
+    metrics, ledger = Metrics(lambda: 0, "test"), Ledger(None)
+    for number in range(3):
+        metrics(started(ORDERS, f"job {number}"))
+    operations = Operations(ledger, metrics, lambda: 0, lambda: 0.0)
+    operation = Operation("other", ORDERS, action, None, "", "", "", 1, 0)
+    operations.end(operation, Outcome.refused("other", Refusal(Reason.STORAGE, "it cannot be read")))
+
+    assert "isotherm_jobs_running 3.0" in text(metrics)
+    metrics(replace(ended(ORDERS, "job 0"), still_running=2))
+    assert "isotherm_jobs_running 2.0" in text(metrics)
+    ledger.close()
 
 
 def test_of_jobs_whose_end_is_never_told_the_oldest_count_as_those_of_an_earlier_process():

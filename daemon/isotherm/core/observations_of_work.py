@@ -38,8 +38,8 @@ class JobEnded:
     bytes_written: int
     seconds: float
     peak_memory_bytes: int
-    still_running: int
-    """Other jobs that run on."""
+    still_running: int | None = None
+    """Compactions that run on, or None where it was none that had begun: its end does not change how many do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from isotherm.service.ports import (
     Bound,
     Expired,
     ExpiryReading,
+    GoOn,
     LoadedTable,
     NotYetKnown,
     Search,
@@ -139,7 +140,7 @@ class IcebergMaintainer:
                     is_stopped=is_stopped,
                 )
 
-        self._bindings.start(job_id, work)
+        self._bindings.start(job_id, work, f"{loaded.table.uuid} {partition}")
 
     def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
         """Bindings that ended since the last call. What cannot be read, or is our mistake, is the partition's own trouble."""
@@ -185,9 +186,10 @@ class IcebergMaintainer:
         asserted_head_id: int | None,
         *,
         may_land: bool,
+        go_on: GoOn,
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return commit_outcome.settled(load, names, job, asserted_head_id, may_land=may_land)
+        return commit_outcome.settled(load, names, job, asserted_head_id, may_land=may_land, go_on=go_on)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""
@@ -207,6 +209,7 @@ class IcebergMaintainer:
             lambda is_stopped: expiry.read(
                 loaded.handle, snapshots, self._now_ms(), is_stopped, self._threads
             ),
+            loaded.table.uuid,
         )
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
@@ -273,7 +276,11 @@ class IcebergMaintainer:
     def start_search(self, loaded: LoadedTable, job_id: str, search: Search) -> None:
         """Begin to look for files that nothing needs."""
         table: Table = loaded.handle
-        self._looks.start(job_id, lambda is_stopped: orphans.find(table, search, is_stopped, self._threads))
+        self._looks.start(
+            job_id,
+            lambda is_stopped: orphans.find(table, search, is_stopped, self._threads),
+            f"{search.uuid} {search.cause}",
+        )
 
     def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
         """Searches that ended since the last call."""

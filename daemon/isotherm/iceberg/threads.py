@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
+from isotherm.iceberg.patience import Patience
 from isotherm.runtime.clock import monotonic_s
 
 Result = TypeVar("Result")
@@ -31,10 +32,6 @@ def never() -> bool:
 
 MOST_LEFT = 16
 """Threads of one kind of work that were given up and have not ended. With so many, no other is begun."""
-
-
-MOST_S = 3 * 3600.0
-"""What a piece of work beside the loop may take that gets on all the time: others of its kind wait for it."""
 
 
 class NotBegunError(TimeoutError):
@@ -70,9 +67,9 @@ ALL_LEFT = Left()
 class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
-    The limit is for one step: work that keeps asking whether it is stopped goes on, for three hours at most. Work that
-    never asks is one step. What takes longer is given up: its thread is left to itself (it ends with the process), and the next
-    thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
+    The limit is for one step: work that keeps asking whether it is stopped goes on, for three hours at first, and
+    longer each time that it was broken off (`patience`). Work that never asks is one step. What takes longer is given up:
+    its thread is left to itself (it ends with the process), and the next thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
     keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up. Where many hang
     for ever, the next thing is not begun, and ends at once with a TimeoutError.
     """
@@ -83,14 +80,21 @@ class Beside(Generic[Result]):
         self._left = left or Left()
         self._limit_s = limit_s
         self._clock_s = clock_s
-        self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
+        self._patience = Patience()
+        self._waiting: dict[str, tuple[Callable[[IsStopped], Result], str]] = {}
         self._running: tuple[str, Future[Result], _Progress] | None = None
         self._forgotten: tuple[Future[Result], float] | None = None
         """What nobody wants any more, and when that was said."""
 
-    def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
-        """Begin some work, when what was begun before is over."""
-        self._waiting[name] = work
+    def start(self, name: str, work: Callable[[IsStopped], Result], whose: str = "") -> None:
+        """Begin some work, when what was begun before is over.
+
+        Args:
+            name: by which it is given back.
+            work: what is done.
+            whose: by which the same work is known when it is begun again, where its name is another one then.
+        """
+        self._waiting[name] = work, whose or name
         self._go_on()
 
     def ended(self) -> Iterator[tuple[str, Result | BaseException]]:
@@ -144,7 +148,8 @@ class Beside(Generic[Result]):
             self._forgotten = None
             self._give_up(forgotten)
         name = next(iter(self._waiting))
-        work, future, progress = self._waiting.pop(name), Future[Result](), _Progress(self._clock_s)
+        work, whose = self._waiting.pop(name)
+        future, progress = Future[Result](), _Progress(self._clock_s, self._patience, whose)
         self._running = (name, future, progress)
         if (refusal := self._left.refusal()) is not None:
             future.set_exception(refusal)
@@ -287,8 +292,10 @@ class _Asker(Generic[Question, Answer, Result]):
 class _Progress:
     """When some work began, and when it asked last whether it is stopped."""
 
-    def __init__(self, clock_s: Callable[[], float]) -> None:
+    def __init__(self, clock_s: Callable[[], float], patience: Patience, whose: str) -> None:
         self._clock_s = clock_s
+        self._patience = patience
+        self._whose = whose
         self.stop = Event()
         self._began_s = self._at_s = clock_s()
 
@@ -302,8 +309,8 @@ class _Progress:
         now_s = self._clock_s()
         if now_s - self._at_s > limit_s:
             return TimeoutError(f"not done after {limit_s:.0f}s")
-        if now_s - self._began_s > MOST_S:
-            return TimeoutError(f"not done after {MOST_S:.0f}s, though it got on")
+        if now_s - self._began_s > self._patience.allowed_s(self._whose):
+            return self._patience.broken_off(self._whose)
         return None
 
 

@@ -93,12 +93,18 @@ def _list_size(table: Table, known: ListSize | None) -> ListSize:
 def _facts(table: Table, listed: ListSize) -> TableFacts:
     metadata = table.metadata
     fields: dict[int, PartitionField] = {}
+    current = {
+        part.field_id for part in metadata.spec().fields if not isinstance(part.transform, VoidTransform)
+    }
     for spec in metadata.partition_specs:
         for part in spec.fields:
             if isinstance(part.transform, VoidTransform):
                 continue
-            source = _source_type(table, part.source_id)
-            fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
+            field_id, source = part.field_id, _source_type(table, part.source_id)
+            is_current = field_id in current
+            fields[field_id] = PartitionField(
+                field_id, part.name, str(part.transform), source, is_current=is_current
+            )
     return TableFacts(
         oldest_job=next(
             (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""

@@ -380,9 +380,10 @@ class Compactions:
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
         may_land = self.now_ms() - operation.started_at_ms < LATE_MS
-        outcome = self.maintainer.settled(
-            self.catalog.load, names, job, operation.asserted_head_id, may_land=may_land
-        )
+        with self.follower.reading_time.of(operation.table) as go_on:
+            outcome = self.maintainer.settled(
+                self.catalog.load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on
+            )
         if outcome is not None:
             self._close(operation, job, outcome)
         return outcome is not None

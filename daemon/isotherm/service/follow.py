@@ -13,15 +13,15 @@ from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
 from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partitions import with_epochs
-from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, built, with_pauses
 from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
+from isotherm.service.planning import verdicts_rest_on
 from isotherm.service.ports import (
     Catalog,
     GoOn,
@@ -34,6 +34,7 @@ from isotherm.service.ports import (
 )
 from isotherm.service.reading_time import ReadingTime, Work
 from isotherm.service.survey import place
+from isotherm.service.two_names import TwoNames
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Account, Ledger
@@ -74,8 +75,7 @@ class Follower:
         self._halt = halt
         self._missing_since_s: dict[str, dict[type[Exception], float]] = {}
         """Tables that were not found, since when they were said to be missing, and since when they were refused."""
-        self._twice_since_s: dict[tuple[str, str], float] = {}
-        """Two names that gave the same table, since when: which of them are listed is not known yet."""
+        self._two_names = TwoNames()
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
@@ -168,15 +168,15 @@ class Follower:
         unread = None
         try:
             if not self._is_under(known, uuid):
-                self._twice_since_s.pop((name, known), None)
+                self._two_names.over(name, known)
                 return True
         except (Refused, Unreadable) as err:  # it may be the name of another table by now, or of none
             unread = err
         what = f"whether {name} and {known} are two entries of one table"
-        listing = self._lists.asked_since(self._twice_since_s.setdefault((name, known), self._monotonic_s()))
+        listing = self._lists.asked_since(self._two_names.since_s(name, known, self._monotonic_s()))
         if listing is None:
             raise NotYetKnown(f"{what}: the catalog's next list says it")
-        del self._twice_since_s[name, known]
+        self._two_names.over(name, known)
         listed = listing.names
         if any(listing.hides(one) for one in (name, known)):
             raise NotYetKnown(f"{what}: not every namespace is listed")
@@ -235,7 +235,7 @@ class Follower:
             return
         if row.state.head != loaded.head and self._is_put_off(Work.CATCHING_UP, uuid):
             return
-        began_s, known = self._monotonic_s(), _verdicts_rest_on(row.facts)
+        began_s, known = self._monotonic_s(), verdicts_rest_on(row.facts)
         with self._fold.transaction():
             try:
                 with self.reading_time.of(loaded.table) as go_on:
@@ -249,7 +249,7 @@ class Follower:
                 return
             state = replace(row.state, table=loaded.table, on_faith=0)
             self._fold.save_table(state, facts, loaded.head, loaded.log(), loaded.astray)
-            if _verdicts_rest_on(facts) != known:
+            if verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
             with self._ledger.transaction():
                 self._ledger.learn(uuid, row.state.lateness, self._now_ms())
@@ -383,6 +383,7 @@ class Follower:
 
     def _gone(self, name: str, why: str) -> None:
         self.suspects.discard(name)
+        self._two_names.gone(name)
         for uuid in self._fold.named(name):
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
@@ -392,9 +393,3 @@ class Follower:
 
 class _NoPathError(Exception):
     """The state cannot be brought to the new head by undoing and applying: the table must be scanned."""
-
-
-def _verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
-    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
-    said = tuple(facts.properties.get(name) for name in PROPERTIES)
-    return facts.format_version, facts.fields, said

@@ -64,7 +64,11 @@ class Operations:
         return True
 
     def end(
-        self, operation: Operation, outcome: Outcome, job: CompactionJob | None = None, still_running: int = 0
+        self,
+        operation: Operation,
+        outcome: Outcome,
+        job: CompactionJob | None = None,
+        still_running: int | None = None,
     ) -> None:
         """Write down and tell what came of an operation.
 
@@ -72,7 +76,7 @@ class Operations:
             operation: what was begun.
             outcome: what came of it.
             job: kept with it while its outcome is unknown.
-            still_running: other jobs that run on.
+            still_running: compactions that run on, where it was one of them.
         """
         self.ledger.save(operation.ended(outcome, self.now_ms()), job)
         committing, began_s = self._committing.get(operation.action, ("", 0.0))

@@ -10,6 +10,7 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import TableFacts
 from isotherm.core.observations import TablePlanned
 from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
@@ -18,7 +19,7 @@ from isotherm.core.planner.plan import job_bytes, plan
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
-from isotherm.core.policy.precedence import Resolved
+from isotherm.core.policy.precedence import PROPERTIES, Resolved
 from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
@@ -236,3 +237,9 @@ class Verdicts:
             reads_per_day=self.reads_per_day(row.state.table.uuid),
             rests=quiet_ms >= DAY_MS and not (is_owed or is_paused or view.halted is not None),
         )
+
+
+def verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
+    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
+    said = tuple(facts.properties.get(name) for name in PROPERTIES)
+    return facts.format_version, facts.fields, said

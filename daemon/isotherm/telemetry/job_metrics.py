@@ -21,7 +21,7 @@ class JobMetrics:
         self._now_ms = now_ms
         self._started: dict[str, None] = {}
         """Jobs of this process whose end was not told yet, in the order in which they began."""
-        self.running = series.gauge("isotherm_jobs_running", "Jobs that run now.")
+        self.running = series.gauge("isotherm_jobs_running", "Compactions that run now.")
         self.jobs = series.counter(
             "isotherm_jobs", "Jobs that ended.", "table", "action", "outcome", "reason"
         )
@@ -88,7 +88,8 @@ class JobMetrics:
             del self._started[what.job_id]
             name = self._label(name)
         self._of(self.jobs, name, what.action, what.outcome, what.reason).inc()
-        self.running.set(what.still_running)
+        if what.still_running is not None:
+            self.running.set(what.still_running)
         if what.outcome == "done" and name:
             self._of(self.last_success, name, what.action).set(self._now_ms() / 1000)
         if what.bytes_read:

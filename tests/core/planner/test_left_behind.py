@@ -133,8 +133,24 @@ def test_a_pause_is_five_minutes_long_however_little_quiet_a_policy_asks_for():
 def test_of_a_table_that_became_unpartitioned_the_partition_of_all_new_files_needs_no_other_commits():
     state = table_state(foreign_commits=7)
     written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+    around = Surroundings(state, tuple(replace(one, is_current=False) for one in BUCKETS))
 
-    assert not quiet_rule(UNPARTITIONED, written, Surroundings(state, BUCKETS), Cold(), NOW).is_hot
+    assert not quiet_rule(UNPARTITIONED, written, around, Cold(), NOW).is_hot
+    assert quiet_rule(key(1), written, around, Cold(), NOW).is_hot
+
+
+@pytest.mark.parametrize("fields", [HOURLY, (replace(BUCKETS[0], field_id=999, is_current=False), *HOURLY)])
+def test_the_partition_of_rows_without_a_value_is_quiet_once_others_have_gone_by(fields):
+    """Rows without a time come at any time. What is older than the table's first division is there too."""
+    written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+    hot = first_hot(
+        UNPARTITIONED, written, Surroundings(table_state(foreign_commits=16), fields), Cold(), NOW
+    )
+
+    assert (hot.rule, hot.why) == ("quiet", "quiet for 9 of 10 commits of the table")
+    assert (hot.wake.commits, hot.wake.at_ms) == (17, NOW + 44 * MINUTE)
+    passed = Surroundings(table_state(foreign_commits=17), fields)
+    assert first_hot(UNPARTITIONED, written, passed, Cold(), NOW) is None
 
 
 def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():

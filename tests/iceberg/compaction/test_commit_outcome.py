@@ -12,6 +12,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction import commit_outcome
 from isotherm.iceberg.compaction.committer import SENDS
+from isotherm.service.ports import TooLong
 from support.faults import FaultyCatalog
 from support.rewriting import commit
 from support.two_partitions import NAME, append, assert_done, assert_failed, contents, old, ready, settled
@@ -290,6 +291,23 @@ def test_a_catalog_that_did_not_answer_is_not_asked_again_for_the_fate_of_a_job(
     for _ in range(3):
         assert commit_outcome.settled(cautious.load, ["shop.renamed", NAME], job, None) is None
     assert asked == ["shop.renamed"]
+
+
+def test_the_look_for_the_fate_of_a_job_ends_between_two_manifests_where_it_takes_too_long(
+    catalog: Any,
+) -> None:
+    """It is made in the loop, and whoever wrote the table decides how much there is to read."""
+    job, _ = ready(catalog)
+    load, looks = IcebergCatalog(catalog).load, list[int]()
+
+    def go_on() -> None:
+        looks.append(len(looks))
+        if len(looks) > 2:
+            raise TooLong("there is so much")
+
+    with pytest.raises(TooLong):
+        commit_outcome.settled(load, [NAME], job, None, go_on=go_on)
+    assert looks == [0, 1, 2]
 
 
 def test_another_table_under_the_name_says_nothing_of_a_job(catalog: Any) -> None:

@@ -18,6 +18,8 @@ class PartitionField:
     """Iceberg's name of the source column's type: `timestamptz`, `date`, `int`, …"""
     epoch: str | None = None
     """How a number or a text in it holds a time, where the policy says that it does (`policy.Epoch`)."""
+    is_current: bool = True
+    """Whether the default spec has it, so that what is written now is divided by it."""
 
 
 @dataclass(frozen=True, slots=True)

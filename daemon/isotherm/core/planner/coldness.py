@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from isotherm.contract.identity import PartitionKey, partition_values
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
 from isotherm.core.partitions import TimeSpan, time_span
@@ -137,7 +137,7 @@ def boundary_rule(
     """
     span = time_span(key, around.fields)
     if span is None:
-        return Finding("boundary", False, "no time in its partition spec")
+        return Finding("boundary", False, "it carries no time")
     silent_at_ms = (
         None if partition.last_write_at_ms is None else partition.last_write_at_ms + cold.silent_for
     )
@@ -191,8 +191,9 @@ def quiet_rule(
         if quiet_ms < 0:
             why = f"its last write is stamped {span_text(-quiet_ms)} ahead of this machine's clock"
         return Finding("quiet", True, why, Wake(at_ms=partition.last_write_at_ms + cold.quiet_for))
-    if not partition_values(key):
-        # Each commit writes the only partition: others that went by say nothing.
+    if key == UNPARTITIONED and not any(field.is_current for field in around.fields):
+        # Each commit writes the only partition: others that went by say nothing. Where the table is divided, this is
+        # the partition of rows without a value, which others do go by.
         return Finding("quiet", False, f"quiet for {span_text(quiet_ms)}")
     pause_ms = max(cold.quiet_for, PAUSE_FROM_MS)
     are_long = pauses.are_longer(partition, pause_ms)
@@ -226,7 +227,7 @@ def lateness_rule(
     """
     span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
     if span is None:
-        return Finding("lateness", False, "no time in its partition spec")
+        return Finding("lateness", False, "it carries no time")
     if boundary_ms is None:
         return Finding("lateness", False, "how far the stream has come is not known")
     if around.words and all(word.announces for word in around.words):

@@ -11,7 +11,7 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
-from isotherm.service.ports import LoadedTable, TableMissing, Unavailable
+from isotherm.service.ports import GoOn, LoadedTable, TableMissing, Unavailable, without_end
 
 
 def settled(
@@ -21,6 +21,7 @@ def settled(
     asserted_head_id: int | None,
     *,
     may_land: bool = False,
+    go_on: GoOn = without_end,
 ) -> Outcome | None:
     """What became of a job whose end is unknown, by a look at its table, or None where nobody can say yet.
 
@@ -34,12 +35,16 @@ def settled(
         asserted_head_id: the head that its last request asserted, as far as the ledger knows, or None where it
             knows of no request. That is a hint only, because the ledger may be older than the table.
         may_land: whether that request may still be on its way.
+        go_on: called between two manifests.
+
+    Raises:
+        TooLong: so it was wanted.
     """
     table = _found(load, names, job.table.uuid)
     if table is None:
         return None
     try:
-        return _settled(table, job, asserted_head_id, may_land=may_land)
+        return _settled(table, job, asserted_head_id, go_on, may_land=may_land)
     except (OSError, ValueError):
         return None
 
@@ -58,13 +63,19 @@ def _found(load: Callable[[str], LoadedTable], names: Iterable[str], uuid: str) 
 
 
 def _settled(
-    table: Table, job: CompactionJob, asserted_head_id: int | None, *, may_land: bool
+    table: Table, job: CompactionJob, asserted_head_id: int | None, go_on: GoOn, *, may_land: bool
 ) -> Outcome | None:
+    def is_stopped() -> bool:
+        go_on()
+        return False
+
     metadata = table.metadata
     if done := landed(metadata, job):
         return done
     head = metadata.current_snapshot()
-    live = live_files(metadata, table.io, head, job.partition) if head is not None else []
+    live = (
+        live_files(metadata, table.io, head, job.partition, is_stopped=is_stopped) if head is not None else []
+    )
     if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):
         why = "its files are live; its snapshot is expired"
         return Outcome(job.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)

@@ -9,7 +9,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Refusal
 from isotherm.core.orphans import Found, Strangers
-from isotherm.service.ports.catalog import LoadedTable
+from isotherm.service.ports.catalog import GoOn, LoadedTable
 from isotherm.service.ports.errors import Unavailable
 
 
@@ -151,11 +151,13 @@ class Maintainer(Protocol):
         asserted_head_id: int | None,
         *,
         may_land: bool,
+        go_on: GoOn,
     ) -> Outcome | None:
         """What came of a job, by a look at its table under one of these names. None where nobody can say yet.
 
         The table is loaded by `load`, which does not ask a catalog that has just not answered. While its request may
-        land, a table that does not know the head that it asserts says nothing: a replica that lags shows it so.
+        land, a table that does not know the head that it asserts says nothing: a replica that lags shows it so. The
+        manifests of the job's partition are read, and `go_on` is called between them.
         """
         ...
 

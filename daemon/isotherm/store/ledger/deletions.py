@@ -29,11 +29,29 @@ SURVEY = "survey"
 SEARCH = "search"
 """Tables that hold files back cannot be looked for in the whole catalog."""
 
-_BEFORE = (
-    *("job_id", "state", "cause", "seen_through", "seen_snapshot"),
-    *("marked_at_ms", "due_at_ms", "looks", "why", "ended_at_ms"),
+_TEXT, _NUMBER, _NUMBER_IF_ANY = "('text')", "('integer')", "('integer', 'null')"
+_BEFORE = {
+    "job_id": _TEXT,
+    "state": _TEXT,
+    "cause": _TEXT,
+    "seen_through": _NUMBER_IF_ANY,
+    "seen_snapshot": _NUMBER_IF_ANY,
+    "marked_at_ms": _NUMBER,
+    "due_at_ms": _NUMBER,
+    "looks": _NUMBER,
+    "why": _TEXT,
+    "ended_at_ms": _NUMBER_IF_ANY,
+}
+"""What an expiry that comes to nothing gives back of a file that was marked, kept or deleted before, and of which types."""
+_IN_BEFORE = {column: f"json_extract(before, '$[{place}]')" for place, column in enumerate(_BEFORE)}
+HAS_BEFORE = (
+    f"CASE WHEN json_valid(before) THEN json_array_length(before) = {len(_BEFORE)} AND "
+    + " AND ".join(f"typeof({_IN_BEFORE[column]}) IN {kinds}" for column, kinds in _BEFORE.items())
+    + " ELSE FALSE END"
 )
-"""What an expiry that comes to nothing gives back of a file that was marked, kept or deleted before."""
+"""Whether that is there and whole. What is no JSON would be an error of SQLite's, for the files of all tables."""
+JOB_BEFORE = _IN_BEFORE["job_id"]
+"""What wanted the file gone before."""
 _MARK = (
     "INSERT INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, marked_at_ms, due_at_ms) "  # noqa: S608
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, path) DO UPDATE SET "
@@ -162,16 +180,15 @@ class Deletions(Part):
             "WHERE job_id = ? AND state = 'marked' AND state IN ('marked', 'waiting') LIMIT ?)"
         )
         if due_at_ms is None:
-            given_back = ", ".join(
-                f"{column} = json_extract(before, '$[{n}]')" for n, column in enumerate(_BEFORE)
-            )
-            # The second slice has what the first one leaves, so both together are as many, if there are so many.
+            given_back = ", ".join(f"{column} = {before}" for column, before in _IN_BEFORE.items())
+            # The second slice has what the first one leaves, so both together are as many, if there are so many. A file
+            # of which nobody can read what was known stays: orphan removal finds it, if nothing needs it.
             done = self.db.execute(
-                f"DELETE FROM deletions WHERE before IS NULL AND {some}",  # noqa: S608
+                f"DELETE FROM deletions WHERE NOT {HAS_BEFORE} AND {some}",  # noqa: S608
                 (job_id, limit),
             ).rowcount
             done += self.db.execute(
-                f"UPDATE deletions SET {given_back}, before = NULL WHERE before IS NOT NULL AND {some}",  # noqa: S608
+                f"UPDATE deletions SET {given_back}, before = NULL WHERE {HAS_BEFORE} AND {some}",  # noqa: S608
                 (job_id, limit),
             ).rowcount
         else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from isotherm.core.observations import PoliciesLoaded
 from isotherm.store.database import connect, from_row, to_json
 from isotherm.store.ledger.accounts import Accounts
-from isotherm.store.ledger.deletions import Deletions
+from isotherm.store.ledger.deletions import HAS_BEFORE, JOB_BEFORE, Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.places import Places
@@ -60,11 +60,11 @@ _SOME_THAT_TOOK = (
 )
 """The next expiries that took something, one after the other: their rows are not counted."""
 _IS_OVER = (
-    "SELECT job.value FROM json_each(?2) AS job WHERE "
+    "SELECT job.value FROM json_each(?2) AS job WHERE "  # noqa: S608 (our own words)
     "NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = job.value AND started_at_ms > ?1) "
     "AND NOT EXISTS (SELECT 1 FROM deletions WHERE deletions.job_id = job.value "
     "AND state IN ('marked', 'waiting')) "
-    "AND job.value NOT IN (SELECT json_extract(before, '$[0]') FROM deletions WHERE before IS NOT NULL "
+    f"AND job.value NOT IN (SELECT {JOB_BEFORE} FROM deletions WHERE {HAS_BEFORE} "
     "AND state = 'marked' AND state IN ('marked', 'waiting') AND job_id IN "
     "(SELECT job_id FROM operations WHERE state IN ('running', 'unknown') UNION SELECT job_id FROM settled))"
 )

@@ -165,12 +165,13 @@ class Operations(Part):
             if action is Action.COMPACT:
                 continue
             rows = self.db.execute(
-                "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
+                "SELECT state, value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
                 "AND started_at_ms <= ? ORDER BY started_at_ms DESC LIMIT 20",
                 (uuid, action, latest_ms),
             )
-            ended = (from_row(Operation, value) for (value,) in rows)
-            failed = list(takewhile(lambda one: one.state != "done" and one.reason not in PASSING, ended))
+            # Nearly always the last one was done: then no row is taken apart.
+            ended = (from_row(Operation, value) for _, value in takewhile(lambda row: row[0] != "done", rows))
+            failed = list(takewhile(lambda one: one.reason not in PASSING, ended))
             if failed:
                 ended_at_ms = failed[0].ended_at_ms or 0
                 if ended_at_ms > latest_ms:

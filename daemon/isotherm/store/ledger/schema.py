@@ -87,7 +87,8 @@ DROP TABLE locations;
 DROP INDEX deletions_job;
 CREATE INDEX deletions_job ON deletions (job_id) WHERE state IN ('marked', 'waiting');
 ALTER TABLE operations ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
-UPDATE operations SET bytes = MAX(json_extract(value, '$.bytes_read'), json_extract(value, '$.bytes_planned'));
+UPDATE operations SET bytes = COALESCE(MAX(json_extract(value, '$.bytes_read'), json_extract(value, '$.bytes_planned')), 0)
+    WHERE json_valid(value);
 CREATE TABLE settled (job_id TEXT PRIMARY KEY, due_at_ms INTEGER) WITHOUT ROWID;
 """
 """Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again. `settled` has the
@@ -121,7 +122,7 @@ up, the table would count as cut back for ever. So nothing of the accounts is ta
 _VERSION_9 = """
 CREATE INDEX places_gone ON places (uuid) WHERE is_gone;
 ALTER TABLE holds ADD COLUMN is_wait INTEGER NOT NULL DEFAULT 0;
-UPDATE holds SET is_wait = json_extract(value, '$.kind') = 'quarantine' WHERE json_valid(value);
+UPDATE holds SET is_wait = json_extract(value, '$.kind') IS 'quarantine' WHERE json_valid(value);
 CREATE INDEX holds_of_tables ON holds (uuid) WHERE NOT is_wait;
 """
 """Few tables are known to be gone, among all that ever were: each sweep and each search asks for them. `is_wait` tells what

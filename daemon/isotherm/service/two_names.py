@@ -1,0 +1,32 @@
+"""Names that gave the same table, since when: which of them the catalog lists is not known yet.
+
+Most are looked at again until it is. Those that only an event or a list has spoken of may never be.
+"""
+
+MOST = 1000
+"""Of more pairs the oldest is forgotten: if it comes again, the catalog's next list is waited for once more."""
+
+
+class TwoNames:
+    """Pairs of names of which one list must say which it has."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[str, str], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._since_s)
+
+    def since_s(self, name: str, known: str, now_s: float) -> float:
+        """Since when both give the same table: from now on, where that is new."""
+        since_s = self._since_s.setdefault((name, known), now_s)
+        if len(self._since_s) > MOST:
+            del self._since_s[next(iter(self._since_s))]
+        return since_s
+
+    def over(self, name: str, known: str) -> None:
+        """It is known now."""
+        self._since_s.pop((name, known), None)
+
+    def gone(self, name: str) -> None:
+        """There is no table under this name any more."""
+        self._since_s = {names: since_s for names, since_s in self._since_s.items() if name not in names}
