@@ -298,4 +298,18 @@ MUTANTS = (
         "return Wake(at_ms=min(times)) if times else NEVER",
         ("core/planner/test_schedules.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it"),
     ),
+    Mutant(
+        "partitions that writers come back to are rewritten for six files",
+        "core/planner/debt.py",
+        "is_appended = bool(partition.arrivals) and not partition.deletes",
+        "is_appended = bool(partition.arrivals)",
+        "core/planner/test_plan.py::test_where_writers_only_append_six_small_files_are_enough",
+    ),
+    Mutant(
+        "what a scan finds counts as appended, whatever the history says",
+        "iceberg/scan.py",
+        "is_appended = appends.count == len(others) and not delta.deletes",
+        "is_appended = appends.count > 0 and not delta.deletes",
+        "service/test_minor.py::test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended",
+    ),
 )

@@ -150,3 +150,20 @@ def test_what_the_fold_learned_is_what_a_scan_finds_in_the_history(tmp_path):
     assert learned.count == ENOUGH_APPENDS + 3
     assert service.fold.table(uuid).state.appends == learned
     service.stop()
+
+
+@pytest.mark.parametrize(
+    ("happens", "appended"), [(None, True), (deleted, False), (appended_and_overwritten, False)]
+)
+def test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended(
+    tmp_path, happens, appended
+):
+    """So late rows of years ago are compacted too, where nobody comes back any more."""
+    lab, table = written_on(tmp_path)
+    lab.append(table, 2)
+    if happens is not None:
+        happens(lab, table)
+
+    partitions = lab.scan().values()
+
+    assert {bool(one.arrivals) for one in partitions} == {appended}

@@ -7,6 +7,7 @@ they are called: an append that takes a file away is none.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
@@ -53,6 +54,11 @@ class Arrival:
     """The table's sequence number before them: every older file has at most this one."""
     data: Mapping[int, FileStats] = field(default_factory=dict)
     """By size bucket."""
+
+    @classmethod
+    def before_all(cls, at_ms: int) -> Self:
+        """That somebody appended, where nothing tells which files: it makes none of them old, and none joins it."""
+        return cls(at_ms - ARRIVAL_MS, at_ms, 0)
 
 
 def is_append(change: Change) -> bool:

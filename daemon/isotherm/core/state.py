@@ -47,7 +47,7 @@ class PartitionState:
     pauses_ms: tuple[int, ...] = ()
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
     arrivals: tuple[Arrival, ...] = ()
-    """The latest appends, oldest first: they tell which files are old while it is still written."""
+    """The latest appends, oldest first, none where the last write was another: they tell which files are old."""
     stamped_at_ms: int | None = None
     """The last write's own time, if that lay too far ahead of this machine's clock to be believed."""
     delete_sizes: Mapping[int, FileStats] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin, committed_at_of, origin_of, valid_through_of
-from isotherm.core.appends import NO_APPENDS, Appends
+from isotherm.core.appends import NO_APPENDS, Appends, Arrival
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.reached import boundary_of_rows
@@ -60,17 +60,23 @@ def scanned(table: Table, loaded: LoadedTable, go_on: GoOn) -> Scan:
     oldest_ms = ancestors[0].timestamp_ms
     times = [oldest_ms, *(snapshot.timestamp_ms for snapshot in writes)]
     done_ms = [committed_at_of(summary_of(one), one.timestamp_ms) for one in jobs]
+    others = [
+        s for s in ancestors if origin_of(summary_of(s)) is not Origin.MAINTENANCE and not _touches_no_file(s)
+    ]
+    appends = _appends(others)
     partitions = {}
     for key, partition in live.partitions.items():
-        delta = partition.delta()
+        delta, written_ms = partition.delta(), times[last[key]]
+        is_appended = appends.count == len(others) and not delta.deletes
         partitions[key] = PartitionState(
             data=delta.data,
             deletes=delta.deletes,
             delete_sizes=delta.delete_sizes,
-            first_write_at_ms=times[last[key]],
-            last_write_at_ms=times[last[key]],
+            first_write_at_ms=written_ms,
+            last_write_at_ms=written_ms,
             last_write_number=last[key],
             compacted_at_ms=done_ms[partition.ours - 1] if partition.ours else None,
+            arrivals=(Arrival.before_all(written_ms),) if is_appended else (),
         )
     return Scan(
         partitions=partitions,
@@ -78,16 +84,13 @@ def scanned(table: Table, loaded: LoadedTable, go_on: GoOn) -> Scan:
         boundary_ms=_boundary(writes, recent, loaded.facts.fields),
         foreign_commits=len(writes),
         files=live.files,
-        appends=_appends(ancestors),
+        appends=appends,
         read_slowly=live.read_slowly,
     )
 
 
-def _appends(ancestors: Sequence[PyIcebergSnapshot]) -> Appends:
+def _appends(others: Sequence[PyIcebergSnapshot]) -> Appends:
     """What others appended since they last did something else, by what the retained snapshots say of themselves."""
-    others = [
-        s for s in ancestors if origin_of(summary_of(s)) is not Origin.MAINTENANCE and not _touches_no_file(s)
-    ]
     line = list(takewhile(_is_append, reversed(others)))
     return Appends(len(line), line[-1].timestamp_ms) if line else NO_APPENDS
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from isotherm.core.appends import Arrival
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
@@ -156,6 +157,39 @@ def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(c
 
     assert why in decision.why
     assert (decision.verdict is Verdict.DUE) is (count == 12)
+
+
+LATE = Arrival.before_all(NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "count", "size", "verdict"),
+    [
+        ({}, 6, MIB, Verdict.CLEAN),
+        ({}, 20, MIB, Verdict.DUE),
+        ({"arrivals": (LATE,)}, 5, MIB, Verdict.CLEAN),
+        ({"arrivals": (LATE,)}, 6, MIB, Verdict.DUE),
+        (
+            {"arrivals": (LATE,), "deletes": {FileKind.POSITION_DELETES: FileStats(1, 1, 9)}},
+            6,
+            MIB,
+            Verdict.CLEAN,
+        ),
+        ({"arrivals": (LATE,)}, 7, 80 * MIB, Verdict.CLEAN),
+    ],
+    ids=["by somebody", "many", "few", "appended", "with deletes", "nearly large enough"],
+)
+def test_where_writers_only_append_six_small_files_are_enough(changes, count, size, verdict):
+    state = replace(partition(0), data=files(count, size), last_write_at_ms=0, **changes)
+
+    assert plan(view({key(1): state}), Policy(), NOW).of_partitions[0].verdict is verdict
+
+
+def test_a_number_in_the_policy_holds_as_it_stands():
+    state = replace(partition(19), last_write_at_ms=0, arrivals=(LATE,))
+    policy = Policy(compact=Compact(min_files=20))
+
+    assert plan(view({key(1): state}), policy, NOW).of_partitions[0].verdict is Verdict.CLEAN
 
 
 @pytest.mark.parametrize(

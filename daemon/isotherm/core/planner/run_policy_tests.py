@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import TableId
+from isotherm.core.appends import Arrival
 from isotherm.core.lateness import UNTAUGHT, files_come_within
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
@@ -118,6 +119,7 @@ def _partition(case: Case) -> PartitionState:
         last_write_at_ms=written_at_ms,
         last_write_number=ORDINARY_COMMITS - min(case.commits_since, ORDINARY_COMMITS),
         compacted_at_ms=None if case.last_done is None else case.at - case.last_done,
+        arrivals=(Arrival.before_all(case.at),) if case.appended else (),
     )
 
 
