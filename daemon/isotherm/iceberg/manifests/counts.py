@@ -26,7 +26,7 @@ from pyiceberg.types import UUIDType
 
 from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
-from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
@@ -88,13 +88,19 @@ class Counted:
     def delta(self) -> PartitionDelta:
         """The same as one of our values."""
         return PartitionDelta(
-            data={bucket: FileStats(*sums) for bucket, sums in self.data.items()},
-            deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
-            delete_sizes={bucket: FileStats(*sums) for bucket, sums in self.delete_sizes.items()},
-            added=FileStats(*self.added),
-            removed=FileStats(*self.removed),
+            data={bucket: _stats(sums) for bucket, sums in self.data.items()},
+            deletes={kind: _stats(sums) for kind, sums in self.deletes.items()} if self.deletes else {},
+            delete_sizes={bucket: _stats(sums) for bucket, sums in self.delete_sizes.items()}
+            if self.delete_sizes
+            else {},
+            added=_stats(self.added),
+            removed=_stats(self.removed),
             reached_ms=by_rows(self.reached),
         )
+
+
+def _stats(sums: list[int]) -> FileStats:
+    return FileStats(*sums) if any(sums) else NO_FILES
 
 
 @dataclass(slots=True)
