@@ -202,13 +202,14 @@ class Part:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """What reads and writes a kind of values: asked directly, because each event has dozens of small ones."""
     return TypeAdapter(kind)
 
 
 def to_json(value: object) -> str:
     """A value of ours as JSON; its type must be the one that it is read back as."""
     kind: Any = type(value)
-    return _adapter(kind).dump_json(value).decode()
+    return _adapter(kind).serializer.to_json(value).decode()
 
 
 def from_row(kind: type[Value], text: str) -> Value:
@@ -231,5 +232,5 @@ def from_row(kind: type[Value], text: str) -> Value:
 def from_json(kind: type[Value], text: str | bytes) -> Value:
     """A value of ours from JSON. Raises ValueError."""
     hashable: Any = kind
-    value: Value = _adapter(hashable).validate_json(text)
+    value: Value = _adapter(hashable).validator.validate_json(text)
     return value
