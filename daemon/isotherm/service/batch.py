@@ -74,9 +74,9 @@ class Batch:
         table = self._tables[uuid]
         if table is None:
             raise KeyError(uuid)
-        unread = [key for key in change.partitions if key not in table.partitions]
-        found = self._fold.states(uuid, unread)
-        table.partitions.update({key: found.get(key) for key in unread})
+        if unread := [key for key in change.partitions if key not in table.partitions]:
+            found = self._fold.states(uuid, unread)
+            table.partitions.update({key: found.get(key) for key in unread})
         before = {key: state for key in change.partitions if (state := table.partitions[key]) is not None}
         applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
         if announced and applied.drifted:
