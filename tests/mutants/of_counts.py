@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "a manifest that a list names twice counts once",
         "iceberg/manifests/counts.py",
-        "self._put(self._key(spec_id, fields, one.values), one, times)",
-        "self._put(self._key(spec_id, fields, one.values), one, 1)",
+        "self._put(self._key(spec_id, field_ids, one.values), one, times)",
+        "self._put(self._key(spec_id, field_ids, one.values), one, 1)",
         "iceberg/manifests/test_counts.py::test_a_manifest_that_is_listed_a_thousand_times_is_read_once_and_counts_each_time",
     ),
     Mutant(

@@ -12,8 +12,8 @@ MUTANTS = (
     Mutant(
         "a value that fits into no row ends the daemon",
         "store/database.py",
-        "except (sqlite3.DataError, sqlite3.IntegrityError, OverflowError) as err:",
-        "except (sqlite3.IntegrityError, OverflowError) as err:",
+        "if not isinstance(err, sqlite3.OperationalError):",
+        "if isinstance(err, sqlite3.IntegrityError | OverflowError):",
         "service/test_one_bad_table.py::test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table",
     ),
     # Damaged manifests

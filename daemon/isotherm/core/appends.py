@@ -6,7 +6,7 @@ they are called: an append that takes a file away is none.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from isotherm.contract.summary import Origin
@@ -91,7 +91,9 @@ def arrivals_after(
         return ()
     last = arrivals[-1] if arrivals else None
     if last is not None and 0 <= at_ms - last.began_ms < ARRIVAL_MS:
-        return (*arrivals[:-1], replace(last, data=summed(last.data, delta.data)))
+        # Not by `replace`: each commit makes one of every partition.
+        more = Arrival(last.began_ms, last.before_ms, last.before_number, summed(last.data, delta.data))
+        return (*arrivals[:-1], more)
     before_ms = at_ms if written_before_ms is None else written_before_ms
     return (*arrivals, Arrival(at_ms, before_ms, number, dict(delta.data)))[-ARRIVALS:]
 

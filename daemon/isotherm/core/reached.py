@@ -14,8 +14,8 @@ def by_rows(reached: Iterable[tuple[int, int]]) -> int | None:
 
     Returns None where there are no rows. A few rows from the future, or a file with a handful of them, do not count.
     """
-    sorted_groups = sorted(group for group in reached if group[1] > 0)
-    below = BOUNDARY_QUANTILE * sum(rows for _, rows in sorted_groups)
+    sorted_groups = sorted([group for group in reached if group[1] > 0])
+    below = BOUNDARY_QUANTILE * sum([rows for _, rows in sorted_groups])
     for reached_ms, rows in sorted_groups:
         below -= rows
         if below <= 0:

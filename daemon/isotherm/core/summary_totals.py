@@ -15,8 +15,9 @@ def totals_after(
 ) -> dict[FileKind, FileStats]:
     """A table's totals after a change of its partitions."""
     totals = {kind: before.get(kind, NO_FILES) for kind in FileKind}
+    deltas = tuple(deltas)
+    totals[FileKind.DATA] += total(stats for delta in deltas for stats in delta.data.values())
     for delta in deltas:
-        totals[FileKind.DATA] += total(delta.data.values())
         for kind, stats in delta.deletes.items():
             totals[kind] += stats
     return totals

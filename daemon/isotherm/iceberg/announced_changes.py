@@ -4,7 +4,7 @@ An event may name anything: only manifests below its own table are read, and no 
 cannot be read is no error here. Then the round asks the catalog.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
@@ -17,21 +17,29 @@ from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.snapshot_files import SIZES
 from isotherm.iceberg.threads import Threads
 from isotherm.iceberg.values import deltas_of, names_of, totals_of
+from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import GoOn, LoadedTable
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names, because those of many events are in memory together."""
+QUICK_S = 0.001
+"""A file that is there sooner is on a disk of this machine. Threads take more time from one another than it took."""
+SLOW_IN_A_ROW = 2
+"""So many, and it is the store. One alone may be this machine, which did something else meanwhile."""
 
 Asked = tuple[LoadedTable, CommitEvent]
 Fetched = tuple[Sequence[ManifestFile], Mapping[str, bytes]]
 """Manifests, and the bytes of those that were read already, by path."""
 
 
-def changes_announced(asked: Sequence[Asked], threads: Threads, go_on: GoOn) -> Sequence[Change | None]:
+def changes_announced(
+    asked: Sequence[Asked], threads: Threads, go_on: GoOn, clock_s: Callable[[], float] = monotonic_s
+) -> Sequence[Change | None]:
     """What the manifests of each say; None where it does not name them all, or names files of others.
 
-    A store that answers each read after 30 ms answers many at once. Those that name large manifests are read fewer
-    together. Threads that all decode only wait for one another: of small manifests they fetch no more than the bytes.
+    A store that answers each read after 30 ms answers many at once, and one that is quick is asked by this thread alone.
+    Those that name large manifests are read fewer together. Threads that all decode only wait for one another: of small
+    manifests they fetch no more than the bytes.
     """
     if len(asked) < 2:
         return [_read(*one, go_on) for one in asked]
@@ -42,7 +50,7 @@ def changes_announced(asked: Sequence[Asked], threads: Threads, go_on: GoOn) -> 
     for limit_bytes, at_once in ((LARGE_BYTES, SIZES[0][1]), *SIZES):
         places = [place for place, size in enumerate(sizes) if floor_bytes < size <= limit_bytes]
         if limit_bytes == LARGE_BYTES:
-            fetched = threads.each(lambda place: _fetched(*asked[place]), places, at_once)
+            fetched = _fetched_each([asked[place] for place in places], threads, at_once, clock_s)
             read = (_counted(*asked[place], got, go_on) for place, got in zip(places, fetched, strict=True))
         else:
             read = threads.each(lambda place: _read(*asked[place], go_on), places, at_once)
@@ -81,6 +89,21 @@ def _named_by(loaded: LoadedTable, event: CommitEvent) -> Sequence[ManifestFile]
         for manifest in event.added_manifests
         if manifest.added_files or manifest.deleted_files
     ]
+
+
+def _fetched_each(
+    asked: Sequence[Asked], threads: Threads, at_once: int, clock_s: Callable[[], float]
+) -> Iterator[Fetched | None]:
+    """The manifests of each with their bytes: one after another while that is quick, then the others at the same time."""
+    slow = 0
+    for place, one in enumerate(asked):
+        began_s = clock_s()
+        fetched = _fetched(*one)
+        slow = slow + 1 if clock_s() - began_s > QUICK_S else 0
+        yield fetched
+        if slow == SLOW_IN_A_ROW:
+            yield from threads.each(lambda other: _fetched(*other), asked[place + 1 :], at_once)
+            return
 
 
 def _fetched(loaded: LoadedTable, event: CommitEvent) -> Fetched | None:

@@ -74,9 +74,9 @@ class Batch:
         table = self._tables[uuid]
         if table is None:
             raise KeyError(uuid)
-        unread = [key for key in change.partitions if key not in table.partitions]
-        found = self._fold.states(uuid, unread)
-        table.partitions.update({key: found.get(key) for key in unread})
+        if unread := [key for key in change.partitions if key not in table.partitions]:
+            found = self._fold.states(uuid, unread)
+            table.partitions.update({key: found.get(key) for key in unread})
         before = {key: state for key in change.partitions if (state := table.partitions[key]) is not None}
         applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
         if announced and applied.drifted:
@@ -123,11 +123,11 @@ class Batch:
             if table is None or not table.journal:
                 continue
             self._fold.save_partitions(uuid, {key: table.partitions[key] for key in table.changed})
-            self._fold.save_state(table.row.state)
+            self._fold.save_state(table.row.state, self._heard.pop(uuid, None))
             self._fold.record(uuid, table.journal)
             self._ledger.account(uuid, table.accounts)
             received = [one.received_at_ms for one in table.accounts]
             changes = (change for change, _ in table.journal)
             self._ledger.record(uuid, zip(changes, received, strict=True))
-        self._fold.note_events(self._heard)
+        self._fold.note_events(self._heard)  # of tables to which nothing was done
         return {uuid for (uuid, _), word in self._words.items() if not self._fold.save_word(uuid, word)}

@@ -108,7 +108,7 @@ class Verdicts:
             halted=halt_of(holds),
             pause=pause_of(holds),
             setbacks=self._ledger.setbacks(uuid, latest_ms) if whole else {},
-            deletions_held=self._deletions_held(),
+            deletions_held=self._deletions_held() if whole else None,
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
             last_done_ms=self._ledger.last_done(uuid, latest_ms) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,

@@ -55,25 +55,34 @@ class _Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """One statement. Raises RowError, or StoreTrouble."""
-        with _values():
+        try:
             return super().execute(sql, parameters)
+        except _MAY_BE_OF_ROWS as err:
+            if (why := _of_rows(err)) is None:
+                raise
+            raise RowError(why) from err
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         """One statement for each row. Raises RowError, or StoreTrouble."""
-        with _values():
+        try:
             return super().executemany(sql, parameters)
+        except _MAY_BE_OF_ROWS as err:
+            if (why := _of_rows(err)) is None:
+                raise
+            raise RowError(why) from err
 
 
-@contextmanager
-def _values() -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.DataError, sqlite3.IntegrityError, OverflowError) as err:
-        raise RowError(f"a value fits into no row of a store: {err}") from err
-    except sqlite3.OperationalError as err:
-        if str(err) not in _OF_ROWS:
-            raise
-        raise RowError(f"rows of a store cannot be reckoned with: {err}") from err
+_MAY_BE_OF_ROWS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.OperationalError, OverflowError)
+"""Caught in place and not by a context manager: each event asks dozens of questions."""
+
+
+def _of_rows(err: Exception) -> str | None:
+    """What is wrong with some rows, or None where it is the store's trouble."""
+    if not isinstance(err, sqlite3.OperationalError):
+        return f"a value fits into no row of a store: {err}"
+    if str(err) not in _OF_ROWS:
+        return None
+    return f"rows of a store cannot be reckoned with: {err}"
 
 
 def connect(
@@ -193,13 +202,14 @@ class Part:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """What reads and writes a kind of values: asked directly, because each event has dozens of small ones."""
     return TypeAdapter(kind)
 
 
 def to_json(value: object) -> str:
     """A value of ours as JSON; its type must be the one that it is read back as."""
     kind: Any = type(value)
-    return _adapter(kind).dump_json(value).decode()
+    return _adapter(kind).serializer.to_json(value).decode()
 
 
 def from_row(kind: type[Value], text: str) -> Value:
@@ -222,5 +232,5 @@ def from_row(kind: type[Value], text: str) -> Value:
 def from_json(kind: type[Value], text: str | bytes) -> Value:
     """A value of ours from JSON. Raises ValueError."""
     hashable: Any = kind
-    value: Value = _adapter(hashable).validate_json(text)
+    value: Value = _adapter(hashable).validator.validate_json(text)
     return value

@@ -46,15 +46,19 @@ def summed(before: Mapping[Part, FileStats], delta: Mapping[Part, FileStats]) ->
     """Both, part by part, without those of which nothing is left."""
     sums = dict(before)
     for part, stats in delta.items():
-        sums[part] = sums.get(part, NO_FILES) + stats
+        there = sums.get(part)
+        sums[part] = stats if there is None else there + stats
     return {part: stats for part, stats in sums.items() if stats}
 
 
 def total(stats: Iterable[FileStats]) -> FileStats:
     """The sum of some file statistics."""
     # A planner adds up several for each partition: one object, and not one for each part.
+    parts = tuple(stats)
+    if len(parts) == 1:  # as nearly always: files of a stream are of one size
+        return parts[0]
     files = rows = size = 0
-    for one in stats:
+    for one in parts:
         files += one.files
         rows += one.rows
         size += one.bytes

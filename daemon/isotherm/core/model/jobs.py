@@ -82,6 +82,11 @@ class Take:
         return self.below_bytes > 0 or self.with_deletes
 
     @property
+    def is_about_deletes(self) -> bool:
+        """Whether it reads any delete file at all."""
+        return self.with_deletes or self.merges_deletes or self.converts_equality
+
+    @property
     def merged_bytes(self) -> int | None:
         """How much of the deletes it merges at most, or None for all: half of a job that rewrites data as well."""
         if self.at_most_bytes is None:

@@ -91,12 +91,16 @@ def taken_and_saved_bytes(partition: PartitionState, take: Take, target_bytes: i
 def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats, FileStats]:
     """Data files that a job reads, deletes that it applies, and all deletes that it reads."""
     data = total(_selected(partition, take).values())
+    if not take.is_about_deletes:  # as nearly always
+        return data, NO_FILES, NO_FILES
     applied = total(_applied(partition, take, data).values())
     return data, applied, applied + _merged(partition, take)
 
 
 def _read(partition: PartitionState, take: Take, data: FileStats, deletes: FileStats) -> FileStats:
     """All that a job reads. With a part of the data every delete file may have to be read, though few leave."""
+    if not take.is_about_deletes:
+        return data
     read = data + deletes + _looked_through(partition, take, data)
     return replace(read, files=data.files + partition.deletes_total.files) if take.with_deletes else read
 
@@ -143,7 +147,7 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
         return _some_of_all(partition, _share(partition, take))
     left_bytes, least, selected = take.at_most_bytes, 2, {}
     left = None if left_bytes is None else MAX_JOB_FILES
-    if left_bytes is not None:
+    if left_bytes is not None and take.is_about_deletes:
         beside = _merged(partition, take) + _looked_through(partition, take, NO_FILES)
         left_bytes = max(left_bytes - beside.bytes, 0)
     data = partition.data if take.through_number is None else partition.came_by(take.through_number)

@@ -108,7 +108,9 @@ def _decide_compaction(
     full = full if old is None else debt(old.partition, policy.compact)
     owed = _as_rewritten(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
-    at_most, in_next = most_bytes(allowed), most_bytes(limits_later(partition, view, policy))
+    at_most = most_bytes(allowed)
+    # Only what is done about deletes may wait for another pause.
+    in_next = most_bytes(limits_later(partition, view, policy)) if owed.of_deletes else at_most
     take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))

@@ -70,7 +70,7 @@ class View:
     pause: Hold | None = None
     """A person's wish that the table be left alone; it may be over."""
     deletions_held: str | None = None
-    """Why this daemon deletes nothing: what would be deleted is only told."""
+    """Why this daemon deletes nothing: what would be deleted is only told. Asked for with `snapshots` only."""
     announced_sequence_number: int | None = None
     """Up to where this table's snapshots have been announced and consumed, or None where nothing was."""
     last_done_ms: Mapping[Action, int] = field(default_factory=dict)

@@ -20,13 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus, ManifestFile
-from pyiceberg.partitioning import PartitionField
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
 from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
-from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
@@ -48,6 +47,7 @@ KEYS_KEPT = 20_000
 """Keys of whole numbers, as those of time are: one commit after another writes the same partitions."""
 FIELDS_KEPT = 4
 """Of such a key at most. They are kept for as long as the daemon runs: some megabytes."""
+_WHOLE_NUMBERS = frozenset({int, bool, type(None)})
 STEP = 10
 """Entries between two looks at the time: each may take seconds, and most take some microseconds."""
 READERS = 4
@@ -88,13 +88,19 @@ class Counted:
     def delta(self) -> PartitionDelta:
         """The same as one of our values."""
         return PartitionDelta(
-            data={bucket: FileStats(*sums) for bucket, sums in self.data.items()},
-            deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
-            delete_sizes={bucket: FileStats(*sums) for bucket, sums in self.delete_sizes.items()},
-            added=FileStats(*self.added),
-            removed=FileStats(*self.removed),
+            data={bucket: _stats(sums) for bucket, sums in self.data.items()},
+            deletes={kind: _stats(sums) for kind, sums in self.deletes.items()} if self.deletes else {},
+            delete_sizes={bucket: _stats(sums) for bucket, sums in self.delete_sizes.items()}
+            if self.delete_sizes
+            else {},
+            added=_stats(self.added),
+            removed=_stats(self.removed),
             reached_ms=by_rows(self.reached),
         )
+
+
+def _stats(sums: list[int]) -> FileStats:
+    return FileStats(*sums) if any(sums) else NO_FILES
 
 
 @dataclass(slots=True)
@@ -206,10 +212,10 @@ class _Sheet:
     def take(self, manifest: ManifestFile, sums: Iterable[_Sum], times: int) -> None:
         """Put down what a manifest holds, so many times."""
         spec_id = manifest.partition_spec_id
-        fields = self._specs[spec_id].fields
+        field_ids = tuple(field.field_id for field in self._specs[spec_id].fields)
         with self._lock:
             for one in sums:
-                self._put(self._key(spec_id, fields, one.values), one, times)
+                self._put(self._key(spec_id, field_ids, one.values), one, times)
 
     def _put(self, key: PartitionKey, one: _Sum, times: int) -> None:
         partition = self.census.partitions.get(key)
@@ -220,34 +226,33 @@ class _Sheet:
                     f"its partition values have more than {MAX_KEYS_CHARS} characters together"
                 )
             partition = self.census.partitions[key] = Counted()
-        if one.kind is FileKind.DATA:
+        is_data = one.kind is FileKind.DATA
+        if is_data:
             sums = partition.data.setdefault(one.bucket, [0, 0, 0])
         else:
             sums = partition.deletes.setdefault(one.kind, [0, 0, 0])
         signed = -times if one.removed else times
         _add(sums, one, signed)
-        if one.kind is FileKind.POSITION_DELETES:
+        if not is_data and one.kind is FileKind.POSITION_DELETES:
             _add(partition.delete_sizes.setdefault(one.bucket, [0, 0, 0]), one, signed)
         _add(partition.removed if one.removed else partition.added, one, times)
         partition.number = max(partition.number, one.number)
-        if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
+        if one.reached_ms is not None and is_data and not one.removed:
             partition.reached.append((one.reached_ms, times * one.rows))
         partition.ours = max(partition.ours, one.ours)
         self.census.files += times * one.files
 
-    def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
+    def _key(self, spec_id: int, field_ids: tuple[int, ...], values: tuple[Any, ...]) -> PartitionKey:
         known = self._keys.get((spec_id, values))
         if known is not None:
             return known
-        if len(values) < len(fields):
-            raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
-        are_few = len(values) <= FIELDS_KEPT and all(
-            value is None or isinstance(value, int) for value in values
-        )
-        make = _key_of if are_few else _key_of.__wrapped__
-        key = make(tuple(one.field_id for one in fields), *values)
+        if len(values) < len(field_ids):
+            raise UnreadableError(f"{len(values)} partition values, and {len(field_ids)} fields in the spec")
+        kinds = set(map(type, values))
+        are_few = len(values) <= FIELDS_KEPT and kinds <= _WHOLE_NUMBERS
+        key = (_key_of if are_few else _key_of.__wrapped__)(field_ids, *values)
         # 0.0 and -0.0 are two partitions, and one to a dictionary.
-        if not any(isinstance(value, float) for value in values):
+        if float not in kinds:
             self._keys[spec_id, values] = key
         return key
 

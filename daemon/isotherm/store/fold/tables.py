@@ -194,10 +194,11 @@ class Tables(Part):
         self._save_snapshots(uuid, snapshots)
         self._save_astray(uuid, astray, facts.confirmed_at_ms)
 
-    def save_state(self, state: TableState) -> None:
-        """Keep a table's state alone: the steady path of an event."""
+    def save_state(self, state: TableState, heard_at_ms: int | None = None) -> None:
+        """Keep a table's state alone, and when its last event came: the steady path of an event."""
         self.db.execute(
-            "UPDATE tables SET state = ?, touched = 1 WHERE uuid = ?", (to_json(state), state.table.uuid)
+            "UPDATE tables SET state = ?, touched = 1, last_event_at_ms = COALESCE(?, last_event_at_ms) WHERE uuid = ?",
+            (to_json(state), heard_at_ms, state.table.uuid),
         )
 
     def _save_snapshots(self, uuid: str, snapshots: Sequence[Snapshot]) -> None:
