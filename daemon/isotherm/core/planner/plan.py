@@ -109,23 +109,20 @@ def _decide_compaction(
     owed = _as_rewritten(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most = most_bytes(allowed)
-    # Only what is done about deletes may wait for another pause.
-    in_next = most_bytes(limits_later(partition, view, policy)) if owed.of_deletes else at_most
-    take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
+    later = limits_later(partition, view, policy) if owed.of_deletes else allowed
+    take, rests_until_ms, owed_why = _take(
+        partition, owed, threshold, rests_until_ms, at_most, most_bytes(later)
+    )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
+    stamp = _stamp(partition, now_ms)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        name, score = label(key, view.facts.fields), round(owed.score, 4)
-        wake = sooner(wake, _stamp(partition, now_ms))
+        name, score, wake = label(key, view.facts.fields), round(owed.score, 4), sooner(wake, stamp)
         return Decision(Action.COMPACT, key, name, kind, score, why, wake, job.files, job.bytes, saved, take)
 
-    if (held := standstill(view, now_ms)) is not None:
+    if (held := standstill(view, now_ms) or _off_or_running(policy, owed, is_flying=is_flying)) is not None:
         return verdict(*held)
-    if not policy.compact.enabled:
-        return verdict(Verdict.OFF, "the policy does not compact this table")
-    if is_flying:
-        return verdict(Verdict.RUNNING, f"a job is running: {owed.why}")
     blocker = _unsupported(partition, view.facts)
     # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
     not_then = "" if blocker is None else f"; not to be compacted then: {blocker}"
@@ -152,6 +149,13 @@ def _decide_compaction(
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts.rewritten_in)
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
+
+
+def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Verdict, str, Wake] | None:
+    """What is said of a partition, however cold it is, that nobody compacts, or that somebody does."""
+    if not policy.compact.enabled:
+        return Verdict.OFF, "the policy does not compact this table", NEVER
+    return (Verdict.RUNNING, f"a job is running: {owed.why}", NEVER) if is_flying else None
 
 
 def job_bytes(policy: Policy) -> JobBytes:
