@@ -166,7 +166,8 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
     fewer = many - outputs(small.bytes, target) if many else 0
     fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
     is_appended = bool(partition.arrivals) and not partition.deletes
-    least = enough(compact.min_files, is_appended=is_appended and fewer_a_gib >= FEWER_FILES_PER_GIB)
+    is_worth_it = not many or fewer_a_gib >= FEWER_FILES_PER_GIB
+    least = enough(compact.min_files, is_appended=is_appended and is_worth_it)
     of_files = [
         Trigger(
             "compact.min_files",
