@@ -21,10 +21,24 @@ MUTANTS = (
     ),
     Mutant(
         "a bucket without a region is in us-east-1 for good",
-        "clients/first_answers.py",
-        "        resolve.cache_clear()\n",
+        "clients/storage.py",
+        "            self.fs_by_scheme.cache_clear()",
+        "            pass",
+        "clients/test_regions.py::test_a_bucket_whose_region_is_not_told_now_is_asked_for_again",
+    ),
+    Mutant(
+        "each bucket waits by itself for an S3 that says nothing",
+        "clients/regions.py",
+        "            self._silence.failed()",
+        "            pass",
+        "clients/test_regions.py::test_an_s3_that_says_nothing_is_waited_for_once_and_not_for_each_bucket",
+    ),
+    Mutant(
+        "a store that is silent is a catalog that is away",
+        "iceberg/errors.py",
+        "    if isinstance(cause, StoreSilentError):\n        return False\n",
         "",
-        "clients/test_first_answers.py::test_a_bucket_whose_region_is_not_told_now_is_asked_for_again",
+        "iceberg/test_silent_stores.py::test_the_silence_of_a_store_is_not_that_of_the_catalog",
     ),
     Mutant(
         "the name of a branch is repeated however long it is",

@@ -4,16 +4,9 @@ What is away while a client is made would be away for it as long as the process 
 client is refused, and whoever wanted it makes another one.
 """
 
-import os
-from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import AWS_REGION, S3_ENDPOINT, S3_REGION
-from pyiceberg.io import pyarrow as pyiceberg_files
-
-REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Environment variables that name a region."""
 
 
 def check_sql_schema(catalog: Catalog) -> None:
@@ -42,14 +35,3 @@ def check_keys(session: Any) -> None:
         raise ConnectionError(
             "no keys for AWS are found: in its properties, the environment, or the machine's role"
         )
-
-
-def check_region(properties: Mapping[str, Any], bucket: str | None) -> None:
-    """Raises ConnectionError: nobody says in which region a bucket is, and S3 does not tell now."""
-    is_said = any(properties.get(name) for name in (S3_REGION, AWS_REGION, S3_ENDPOINT))
-    if bucket is None or is_said or any(os.environ.get(name) for name in REGIONS):
-        return
-    resolve = pyiceberg_files._cached_resolve_s3_region  # noqa: SLF001 (it keeps that it got no answer)
-    if resolve(bucket=bucket) is None:
-        resolve.cache_clear()
-        raise ConnectionError(f"the region of bucket {bucket} cannot be found out now; s3.region says it")
