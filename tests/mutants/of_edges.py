@@ -41,6 +41,20 @@ MUTANTS = (
         "iceberg/test_silent_stores.py::test_the_silence_of_a_store_is_not_that_of_the_catalog",
     ),
     Mutant(
+        "a tag on what was rolled back keeps its table from being compacted",
+        "iceberg/unpublished.py",
+        " and ref.snapshot_ref_type is SnapshotRefType.BRANCH",
+        "",
+        "iceberg/test_unpublished.py::test_a_tag_on_what_was_rolled_back_waits_for_nobody",
+    ),
+    Mutant(
+        "branches of a clock that is ahead hide one that waits",
+        "iceberg/unpublished.py",
+        "place = max(near - 1, 0)",
+        "place = 0",
+        "iceberg/test_unpublished.py::test_branches_of_a_clock_that_is_ahead_hide_none_that_waits_now",
+    ),
+    Mutant(
         "the name of a branch is repeated however long it is",
         "iceberg/unpublished.py",
         "if len(name) <= MOST_SAID else",
