@@ -55,6 +55,14 @@ MUTANTS = (
         "iceberg/test_unpublished.py::test_branches_of_a_clock_that_is_ahead_hide_none_that_waits_now",
     ),
     Mutant(
+        "a rewrite fails where the system gives no thread for its small files",
+        "iceberg/compaction/local_copy.py",
+        "except RuntimeError:  # the system gives no thread",
+        "except ZeroDivisionError:",
+        "iceberg/compaction/test_local_copy.py::"
+        "test_where_the_system_gives_fewer_threads_small_files_are_fetched_all_the_same",
+    ),
+    Mutant(
         "the name of a branch is repeated however long it is",
         "iceberg/unpublished.py",
         "if len(name) <= MOST_SAID else",
