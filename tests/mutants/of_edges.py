@@ -58,9 +58,23 @@ MUTANTS = (
         "a rewrite fails where the system gives no thread for its small files",
         "iceberg/compaction/local_copy.py",
         "except RuntimeError:  # the system gives no thread",
-        "except ZeroDivisionError:",
+        "except ZeroDivisionError:  # the system gives no thread",
         "iceberg/compaction/test_local_copy.py::"
         "test_where_the_system_gives_fewer_threads_small_files_are_fetched_all_the_same",
+    ),
+    Mutant(
+        "each step over what nobody can unpack has all tables reconciled",
+        "kafka/step_over.py",
+        "if stretch.steps == 1 or beyond >= high > 0:",
+        "if True:",
+        "kafka/test_step_over.py::test_a_stretch_is_told_when_it_begins_and_when_it_is_over",
+    ),
+    Mutant(
+        "what was passed by in the end of a stretch is never told",
+        "kafka/step_over.py",
+        "return None if stretch is None else stretch.untold()",
+        "return None",
+        "kafka/test_step_over.py::test_a_stretch_is_told_when_it_begins_and_when_it_is_over",
     ),
     Mutant(
         "the name of a branch is repeated however long it is",
