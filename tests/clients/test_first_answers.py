@@ -40,6 +40,23 @@ def test_a_database_that_is_away_for_a_moment_is_not_taken_for_another_kind(tmp_
     assert open_catalog("lake", properties, 10).list_tables("shop") == []
 
 
+def test_a_column_that_may_not_be_added_is_asked_of_a_person(tmp_path):
+    """It read as a moment without an answer, for ever."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}
+    load_catalog("lake", **properties).create_namespace("shop")
+    with sqlite3.connect(tmp_path / "c.db") as database:
+        database.execute("ALTER TABLE iceberg_tables DROP COLUMN iceberg_type")
+    asked = {**properties, "schema_version": "v1"}
+    only_read = {**asked, "uri": f"sqlite:///file:{tmp_path}/c.db?mode=ro&uri=true"}
+
+    with pytest.raises(
+        PermissionError, match=r"no column iceberg_type.*grant ALTER.*leave schema_version out"
+    ):
+        open_catalog("lake", only_read, 10)
+    assert open_catalog("lake", {**only_read, "schema_version": "v0"}, 10).list_tables("shop") == []
+    assert open_catalog("lake", asked, 10).list_tables("shop") == []
+
+
 def test_a_session_without_keys_is_none(monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)

@@ -77,6 +77,13 @@ MUTANTS = (
         "kafka/test_step_over.py::test_a_stretch_is_told_when_it_begins_and_when_it_is_over",
     ),
     Mutant(
+        "a column that may not be added reads as a moment without an answer",
+        "clients/first_answers.py",
+        'if not found and catalog.properties.get("schema_version") == "v1":',
+        "if False:",
+        "clients/test_first_answers.py::test_a_column_that_may_not_be_added_is_asked_of_a_person",
+    ),
+    Mutant(
         "the name of a branch is repeated however long it is",
         "iceberg/unpublished.py",
         "if len(name) <= MOST_SAID else",

@@ -10,10 +10,14 @@ from pyiceberg.catalog import Catalog
 
 
 def check_sql_schema(catalog: Catalog) -> None:
-    """Raises ConnectionError: the client takes its tables for others than they are, because its first question was lost.
+    """Have no client take its tables for others than they are.
 
-    PyIceberg takes any error of that question for tables that are not there, and those that it makes have a column more
-    than the tables that others have made.
+    PyIceberg takes any error of its first question for tables that are not there, and those that it makes have a column more
+    than the tables that others have made. So it takes an error for the column's being added, where it was to add that.
+
+    Raises:
+        ConnectionError: that question was lost.
+        PermissionError: the column was not added.
     """
     # Only such catalogs need SQLAlchemy.
     from pyiceberg.catalog.sql import SqlCatalog
@@ -25,6 +29,11 @@ def check_sql_schema(catalog: Catalog) -> None:
     if not questions.has_table("iceberg_tables"):
         return
     found = any(column["name"] == "iceberg_type" for column in questions.get_columns("iceberg_tables"))
+    if not found and catalog.properties.get("schema_version") == "v1":
+        raise PermissionError(
+            "its table iceberg_tables has no column iceberg_type, and schema_version (v1) could not add it: grant ALTER, add "
+            "the column (VARCHAR(5)), or leave schema_version out"
+        )
     if found != (catalog._schema_version == "v1"):  # noqa: SLF001 (PyIceberg asks it alone)
         raise ConnectionError("its database gave no answer for a moment while it was opened")
 
