@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
+from isotherm.core.model.tables import Unpublished
 from isotherm.core.units import DAY_MS
-from isotherm.iceberg.unpublished import unpublished, waits_to_be_published
+from isotherm.iceberg.unpublished import MOST_KEPT, enough, unpublished, waits_to_be_published
 from isotherm.runtime.clock import now_ms
 from support.lab import Lab
 
@@ -120,3 +123,38 @@ def test_the_name_of_a_branch_is_cut(table: Any) -> None:
 
     assert one.why.startswith(name[:100])
     assert len(one.why) < 250
+
+
+def test_a_tag_on_what_was_rolled_back_waits_for_nobody(table: Any) -> None:
+    """Ingest tags each snapshot of its own, and a tag is no branch that somebody wants to publish."""
+    table.manage_snapshots().create_tag(ids(table)[-1], "ingest-shop").commit()
+    table.refresh().manage_snapshots().rollback_to_snapshot(ids(table)[0]).commit()
+
+    assert not waits_to_be_published(table.refresh().metadata, now_ms())
+    assert unpublished(table.metadata) == ()
+
+
+def test_branches_of_a_clock_that_is_ahead_hide_none_that_waits_now(table: Any) -> None:
+    head, now = table.metadata.current_snapshot_id, now_ms()
+    base = next(one for one in table.metadata.snapshots if one.snapshot_id == head)
+    ages = {"audit": 0} | {f"ahead{number}": 2 * DAY_MS + number for number in range(20)}
+    refs = dict(table.metadata.refs)
+    snapshots = list(table.metadata.snapshots)
+    for number, (name, ahead_ms) in enumerate(ages.items()):
+        written = {"snapshot_id": number + 1, "parent_snapshot_id": head, "timestamp_ms": now + ahead_ms}
+        snapshots.append(base.model_copy(update=written))
+        refs[name] = refs["main"].model_copy(update={"snapshot_id": number + 1})
+    metadata = table.metadata.model_copy(update={"snapshots": snapshots, "refs": refs})
+
+    found = unpublished(metadata)
+
+    assert waits_to_be_published(metadata, now).startswith("audit ")
+    assert [one.why.split()[0] for one in found if one.waits(now)] == ["audit"]
+    assert len(found) <= MOST_KEPT
+
+
+@given(st.lists(st.integers(0, 8 * DAY_MS), max_size=30), st.integers(0, 9 * DAY_MS))
+def test_of_those_that_are_kept_one_waits_whenever_any_does(written: list[int], now: int) -> None:
+    found = [Unpublished("", at) for at in written]
+
+    assert any(one.waits(now) for one in enough(found)) == any(one.waits(now) for one in found)

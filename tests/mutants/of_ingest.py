@@ -7,6 +7,14 @@ OF_OWNERS = "ingest/batches/test_owners.py::"
 
 MUTANTS = (
     Mutant(
+        "a table whose source has a dot in its name is nobody's after a restart",
+        "isotherm_ingest/batches/table_names.py",
+        "_VALUES.get(part, _OTHER_VALUE)",
+        '_VALUES["topic"]',
+        "ingest/batches/test_owners.py::"
+        "test_a_source_whose_name_has_dots_gives_a_table_that_is_its_streams_after_a_restart_too",
+    ),
+    Mutant(
         "a message of another stream's topic chooses the table whose rows it deletes",
         OWNERS,
         "if owner is stream or not stream.source_parts:",

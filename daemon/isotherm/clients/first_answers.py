@@ -4,23 +4,20 @@ What is away while a client is made would be away for it as long as the process 
 client is refused, and whoever wanted it makes another one.
 """
 
-import os
-from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import AWS_REGION, S3_ENDPOINT, S3_REGION
-from pyiceberg.io import pyarrow as pyiceberg_files
-
-REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Environment variables that name a region."""
 
 
 def check_sql_schema(catalog: Catalog) -> None:
-    """Raises ConnectionError: the client takes its tables for others than they are, because its first question was lost.
+    """Have no client take its tables for others than they are.
 
-    PyIceberg takes any error of that question for tables that are not there, and those that it makes have a column more
-    than the tables that others have made.
+    PyIceberg takes any error of its first question for tables that are not there, and those that it makes have a column more
+    than the tables that others have made. So it takes an error for the column's being added, where it was to add that.
+
+    Raises:
+        ConnectionError: that question was lost.
+        PermissionError: the column was not added.
     """
     # Only such catalogs need SQLAlchemy.
     from pyiceberg.catalog.sql import SqlCatalog
@@ -32,6 +29,11 @@ def check_sql_schema(catalog: Catalog) -> None:
     if not questions.has_table("iceberg_tables"):
         return
     found = any(column["name"] == "iceberg_type" for column in questions.get_columns("iceberg_tables"))
+    if not found and catalog.properties.get("schema_version") == "v1":
+        raise PermissionError(
+            "its table iceberg_tables has no column iceberg_type, and schema_version (v1) could not add it: grant ALTER, add "
+            "the column (VARCHAR(5)), or leave schema_version out"
+        )
     if found != (catalog._schema_version == "v1"):  # noqa: SLF001 (PyIceberg asks it alone)
         raise ConnectionError("its database gave no answer for a moment while it was opened")
 
@@ -42,14 +44,3 @@ def check_keys(session: Any) -> None:
         raise ConnectionError(
             "no keys for AWS are found: in its properties, the environment, or the machine's role"
         )
-
-
-def check_region(properties: Mapping[str, Any], bucket: str | None) -> None:
-    """Raises ConnectionError: nobody says in which region a bucket is, and S3 does not tell now."""
-    is_said = any(properties.get(name) for name in (S3_REGION, AWS_REGION, S3_ENDPOINT))
-    if bucket is None or is_said or any(os.environ.get(name) for name in REGIONS):
-        return
-    resolve = pyiceberg_files._cached_resolve_s3_region  # noqa: SLF001 (it keeps that it got no answer)
-    if resolve(bucket=bucket) is None:
-        resolve.cache_clear()
-        raise ConnectionError(f"the region of bucket {bucket} cannot be found out now; s3.region says it")

@@ -6,7 +6,8 @@ pauses, at most `ATTEMPTS` times and for half a minute. A store that does not an
 
 import errno
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pyiceberg.io import S3_ENDPOINT, S3_REQUEST_TIMEOUT
@@ -18,7 +19,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from isotherm.clients.timeouts import Patience, TricklesError
+from isotherm.clients.timeouts import Patience, StoreSilentError, TricklesError
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -77,6 +78,17 @@ def _without_path(text: str) -> str:
     return words if is_from_s3 else _QUOTED.sub("", text)
 
 
+@contextmanager
+def of_the_store() -> Iterator[None]:
+    """Have silence inside be a store's. Python's own errors of a connection do not say whose it was."""
+    try:
+        yield
+    except StoreSilentError:
+        raise
+    except (ConnectionError, TimeoutError) as err:
+        raise StoreSilentError(err.errno or errno.ETIMEDOUT, err.strerror or str(err)) from err
+
+
 class Store:
     """Requests to one store, each tried again while it fails for a reason that passes.
 
@@ -94,12 +106,13 @@ class Store:
         return self.ask(lambda: self._patience.within(action, size_bytes))
 
     def ask(self, action: Callable[[], T]) -> T:
-        """The action's result. Raises OSError: it failed, or the store did not answer lately."""
+        """The action's result. Raises OSError: it failed, or the store did not answer (lately)."""
         left_s = self._breaker.left_s
         if left_s > 0:
             raise OSError(f"{self._name} did not answer; it is asked again in {left_s:.0f} s")
         try:
-            answer = retried(action)
+            with of_the_store():
+                answer = retried(action)
         except OSError as err:
             if is_no_answer(err):
                 self._breaker.failed()

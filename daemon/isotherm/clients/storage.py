@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import pyarrow as pa
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem
@@ -33,7 +33,6 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from isotherm.clients.first_answers import check_region
 from isotherm.clients.metadata_file import (
     END_BYTES,
     GZIP_MAGIC,
@@ -46,7 +45,8 @@ from isotherm.clients.metadata_file import (
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
 from isotherm.clients.name_nodes import check as check_name_node
-from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, store_of
+from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
+from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, of_the_store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
@@ -110,12 +110,16 @@ def spool_in(folder: Path) -> None:
 class RetryingFileIO(PyArrowFileIO):
     """PyIceberg's PyArrow FileIO, with retries for remote files, and a limit for metadata files."""
 
+    regions: ClassVar[Regions] = REGIONS
+
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
         self.metadata_locations: deque[str] = deque(maxlen=64)
         """Of the tables that are being loaded; other files of metadata are known by their names."""
         self.name_nodes: tuple[str, ...] = tuple(str(properties.get(NAME_NODES, "")).split())
         """Hosts of HDFS that a catalog gave."""
+        self._guessed: set[str] = set()
+        """Buckets with a client whose region S3 has not told."""
 
     def may_ask(self, location: str) -> None:
         """Take the host in a location, where it is one of HDFS, for one that the catalog gave."""
@@ -125,22 +129,28 @@ class RetryingFileIO(PyArrowFileIO):
             self.name_nodes = (*self.name_nodes, host)[-MOST_NAME_NODES:]
 
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
-        check_region(self.properties, netloc)
-        return super()._initialize_s3_fs(netloc)
+        ask_in_time(self.regions)
+        client = super()._initialize_s3_fs(netloc)
+        if netloc and not is_said(self.properties) and self.regions.of(netloc) is None:
+            self._guessed.add(netloc)
+        return client
+
+    def _forget_guesses(self) -> None:
+        """Have clients made again where S3 has told by now what was guessed."""
+        if self._guessed and any(self.regions.of(bucket) for bucket in tuple(self._guessed)):
+            self._guessed = set()
+            self.fs_by_scheme.cache_clear()  # type: ignore[attr-defined]
 
     def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
         if netloc:
             check_name_node(f"{scheme}://{netloc}", self.properties, self.name_nodes)
-        return super()._initialize_hdfs_fs(scheme, netloc)
+        with of_the_store():
+            return super()._initialize_hdfs_fs(scheme, netloc)
 
     def new_input(self, location: str) -> Any:
         """A file to read."""
-        plain = super().new_input(location)
-        file = (
-            _LocalFile(plain)
-            if is_local(location)
-            else RetryingFile(plain, store_of(location, self.properties))
-        )
+        self._forget_guesses()
+        file = self._ours(super().new_input(location))
         is_metadata = location in self.metadata_locations or location.endswith(METADATA_NAMES)
         return MetadataFile(file, newest_of(self.properties)) if is_metadata else file
 
@@ -150,12 +160,12 @@ class RetryingFileIO(PyArrowFileIO):
         Raises:
             UnsafeLocationError: the location may name another file than it says.
         """
-        file = super().new_output(_plain(location))
-        return (
-            _LocalFile(file)
-            if is_local(location)
-            else RetryingFile(file, store_of(location, self.properties))
-        )
+        self._forget_guesses()
+        return self._ours(super().new_output(_plain(location)))
+
+    def _ours(self, file: PyArrowFile) -> Any:
+        local = is_local(file.location)
+        return _LocalFile(file) if local else RetryingFile(file, store_of(file.location, self.properties))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
@@ -165,7 +175,8 @@ class RetryingFileIO(PyArrowFileIO):
         Raises:
             UnsafeLocationError: the location may name another file than it says.
         """
-        _plain(location if isinstance(location, str) else location.location)
+        path = _plain(location if isinstance(location, str) else location.location)
+        self._forget_guesses()
         tries = 0
 
         def attempt() -> None:
@@ -177,7 +188,6 @@ class RetryingFileIO(PyArrowFileIO):
                 if tries == 1:
                     raise
 
-        path = location if isinstance(location, str) else location.location
         if is_local(path):
             attempt()
         else:

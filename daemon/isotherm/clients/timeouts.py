@@ -31,7 +31,11 @@ def hanging() -> int:
     return len(_left_of_all)
 
 
-class TricklesError(TimeoutError):
+class StoreSilentError(TimeoutError):
+    """A store did not answer. It is no word on the catalog, whose clients raise other errors."""
+
+
+class TricklesError(StoreSilentError):
     """No whole answer came in time. It is not asked for again at once: each attempt may cost a thread."""
 
     def __init__(self, why: str) -> None:
@@ -50,7 +54,7 @@ class Patience:
         """The result of a request for so many bytes, which must be safe at any time.
 
         Raises:
-            TricklesError: it took too long, or so many others hang that it was not begun.
+            TricklesError: it took too long, or was not begun: so many others hang, or the system gives no thread.
         """
         self._left = [end for end in self._left if not end.done()]
         if len(self._left) >= MOST_LEFT:
@@ -65,7 +69,10 @@ class Patience:
             except BaseException as err:  # noqa: BLE001 (it is given to whoever waits)
                 end.set_exception(err)
 
-        Thread(target=run, name="isotherm-request", daemon=True).start()
+        try:
+            Thread(target=run, name="isotherm-request", daemon=True).start()
+        except RuntimeError as err:
+            raise TricklesError(f"{self._name} is not asked: the system gives no thread ({err})") from err
         limit_s = TIMEOUTS * self._timeout_s + size_bytes / LEAST_BYTES_PER_S
         try:
             return end.result(limit_s)

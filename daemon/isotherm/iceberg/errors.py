@@ -30,6 +30,7 @@ from pyiceberg.exceptions import (
 )
 from requests.exceptions import RequestException
 
+from isotherm.clients.timeouts import StoreSilentError
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
@@ -54,6 +55,8 @@ def is_no_answer(error: Unavailable) -> bool:
     cause = error.__cause__
     if isinstance(cause, RequestException):
         return isinstance(cause, requests.exceptions.ConnectionError | requests.exceptions.Timeout)
+    if isinstance(cause, StoreSilentError):
+        return False
     # boto3, SQLAlchemy and Thrift have errors of their own, and are installed where they are used.
     return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
 

@@ -5,32 +5,52 @@ former once `main` has moved, whoever moved it. It does so for the latter too, b
 only where its partitions have new files. A compaction in between would have all that work done once more.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.summary import PICKED_FROM, REPLACES_PARTITIONS, STAGED_AS
-from isotherm.core.model.tables import Unpublished
+from isotherm.core.model.tables import UNPUBLISHED_FOR_MS, Unpublished
 from isotherm.iceberg.snapshots import history, operation_of, summary_of
 
 MOST_SAID = 100
 """Characters of a branch's name: each partition that waits repeats it."""
 MOST_KEPT = 10
-"""The newest of what waits. It takes one to keep `main` where it is."""
+"""Of what waits. It takes one to keep `main` where it is."""
 
 
 def unpublished(metadata: TableMetadata) -> tuple[Unpublished, ...]:
-    """What would be lost for its writer if `main` moved, newest first."""
-    found = (*_branches(metadata), *_staged(metadata))
-    return tuple(sorted(found, key=lambda one: -one.written_at_ms)[:MOST_KEPT])
+    """What would be lost for its writer if `main` moved, newest first: enough of it to tell at any time whether anything is."""
+    return tuple(enough(_found(metadata)))
 
 
 def waits_to_be_published(metadata: TableMetadata, now_ms: int) -> str:
     """What would be lost for its writer if `main` moved now, or nothing."""
-    return next((one.why for one in unpublished(metadata) if one.waits(now_ms)), "")
+    return next((one.why for one in _found(metadata) if one.waits(now_ms)), "")
+
+
+def _found(metadata: TableMetadata) -> Iterator[Unpublished]:
+    yield from _branches(metadata)
+    yield from _staged(metadata)
+
+
+def enough(found: Iterable[Unpublished]) -> list[Unpublished]:
+    """A few of which one waits whenever any of them does.
+
+    What was stamped by a clock that is ahead waits at another time, and must not hide what waits now. Between two that
+    are less than twice a span apart, one of both waits all the time.
+    """
+    rest, kept = sorted(found, key=lambda one: -one.written_at_ms), list[Unpublished]()
+    while rest and len(kept) < MOST_KEPT:
+        since_ms = kept[-1].written_at_ms - 2 * UNPUBLISHED_FOR_MS if kept else rest[0].written_at_ms
+        near = sum(one.written_at_ms > since_ms for one in rest)
+        place = max(near - 1, 0)
+        kept.append(rest[place])
+        rest = rest[place + 1 :]
+    return kept
 
 
 def _branches(metadata: TableMetadata) -> Iterator[Unpublished]:
@@ -42,7 +62,9 @@ def _branches(metadata: TableMetadata) -> Iterator[Unpublished]:
     parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
     known = {head_id: True}
     for name, ref in metadata.refs.items():
-        is_ahead = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in written_ms
+        is_other = name != MAIN_BRANCH and ref.snapshot_ref_type is SnapshotRefType.BRANCH
+        # A tag is published by nobody: after a rollback, those on what was taken back lie ahead too.
+        is_ahead = is_other and ref.snapshot_id != head_id and ref.snapshot_id in written_ms
         if is_ahead and _goes_on_from_main(ref.snapshot_id, parents, known):
             said = name if len(name) <= MOST_SAID else f"{name[:MOST_SAID]}…"
             why = f"{said} goes on from the head of main, and main could not be fast-forwarded to it any more"

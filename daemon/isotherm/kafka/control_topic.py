@@ -36,7 +36,7 @@ from isotherm.kafka.broker import (
     as_messages,
     partition_of,
 )
-from isotherm.kafka.step_over import UNREADABLE, StepOver, stuck
+from isotherm.kafka.step_over import UNREADABLE, Lost, StepOver, stuck
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.kafka_client import kafka_client
@@ -257,7 +257,7 @@ class KafkaEvents:
             self._silent_since_s = None
         for message in messages:
             self._positions[message.partition] = message.offset + 1
-            self._step_over.came(message.topic, message.partition)
+            self._note_lost(message.partition, self._step_over.came(message.topic, message.partition))
         for (_, number), one in stuck(raw).items():
             self._go_beyond(number, str(one.error()))
         return messages
@@ -279,9 +279,12 @@ class KafkaEvents:
         """Messages are there that nobody can read: say it, and go on behind them."""
         if number in self._positions:
             at = self._positions[number]
-            beyond = self._step_over.beyond(self._consumer, self._topic, number, at)
-            self._positions[number] = beyond
-            self._losses.append(f"partition {number}, offsets {at} to {beyond - 1}: {why}")
+            self._positions[number], lost = self._step_over.beyond(self._consumer, self._topic, number, at)
+            self._note_lost(number, lost, why)
+
+    def _note_lost(self, number: int, lost: Lost | None, why: str = "no client can unpack them") -> None:
+        if lost is not None:
+            self._losses.append(f"partition {number}, offsets {lost[0]} to {lost[1]}: {why}")
 
     def _reset(self, why: str) -> None:
         """Messages are gone that nobody read: say it, and read everything that there is."""

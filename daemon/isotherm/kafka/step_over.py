@@ -2,16 +2,21 @@
 
 A batch that is damaged on the broker's disk, or that unpacks to more than a client takes, comes again and again: nothing
 behind it would ever be read. How many messages are in it nobody can tell. So the first steps are of one message each, and
-the others grow: what they pass by is lost, as what is in the batch is.
+the others grow: what they pass by is lost, as what is in the batch is. Who reads is told of it twice at most: at once, and when
+the stretch is over. What each loss asks for is work for every table.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 UNREADABLE = frozenset({KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG})  # noqa: SLF001 (the library's public constants)
 """Errors that a second try does not mend."""
 
+
+Lost = tuple[int, int]
+"""The first and the last offset of messages that were passed by."""
 
 SINGLE_STEPS = 20
 """Each takes half a second: so long a client waits after an error."""
@@ -32,25 +37,46 @@ def stuck(raw: Sequence[Message]) -> dict[tuple[str, int], Message]:
     return found
 
 
+@dataclass(slots=True)
+class _Stretch:
+    """Messages that were passed by, one step after another."""
+
+    first: int
+    beyond: int
+    steps: int = 0
+    told_to: int = -1
+    """Before which offset the reader knows of it."""
+
+    def untold(self) -> Lost | None:
+        """The whole of it, unless that is known."""
+        if self.told_to == self.beyond:
+            return None
+        self.told_to = self.beyond
+        return self.first, self.beyond - 1
+
+
 class StepOver:
     """Where each Kafka partition goes on behind what cannot be unpacked."""
 
     def __init__(self) -> None:
-        self._behind: dict[tuple[str, int], tuple[int, int]] = {}
-        """Where we went on the last time, and after how many steps."""
+        self._stretches: dict[tuple[str, int], _Stretch] = {}
 
-    def beyond(self, consumer: Consumer, topic: str, number: int, offset: int) -> int:
-        """Have the consumer go on behind an offset at which it gets nothing. Returns where that is."""
-        last, steps = self._behind.get((topic, number), (0, 0))
-        offset, step = max(offset, last), 2 ** max(steps - SINGLE_STEPS, 0)
+    def beyond(self, consumer: Consumer, topic: str, number: int, offset: int) -> tuple[int, Lost | None]:
+        """Have the consumer go on behind an offset at which it gets nothing. Returns where that is, and what to tell now."""
+        stretch = self._stretches.setdefault((topic, number), _Stretch(offset, offset))
+        offset, step = max(offset, stretch.beyond), 2 ** max(stretch.steps - SINGLE_STEPS, 0)
         known = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
         high = int(known[1]) if known else 0
         # Behind the end no offset is in range: everything would be read again.
-        beyond: int = max(min(offset + step, high), offset + 1)
-        self._behind[topic, number] = beyond, steps + 1
+        beyond = max(min(offset + step, high), offset + 1)
+        stretch.beyond, stretch.steps = beyond, stretch.steps + 1
         consumer.seek(TopicPartition(topic, number, beyond))
-        return beyond
+        # At the end no message may come for long.
+        if stretch.steps == 1 or beyond >= high > 0:
+            return beyond, stretch.untold()
+        return beyond, None
 
-    def came(self, topic: str, number: int) -> None:
-        """A message came: what follows is not in that batch."""
-        self._behind.pop((topic, number), None)
+    def came(self, topic: str, number: int) -> Lost | None:
+        """A message came: what follows is not in that batch. Returns what to tell now."""
+        stretch = self._stretches.pop((topic, number), None)
+        return None if stretch is None else stretch.untold()

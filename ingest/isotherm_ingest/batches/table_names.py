@@ -29,5 +29,13 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
 def may_be(template: str, name: str) -> bool:
     """Whether a stream's template can give this name."""
     parts = PLACEHOLDER.split(template)  # texts and the names of placeholders, in turn
-    pattern = "".join(re.escape(part) if place % 2 == 0 else r"[^.\s`]+" for place, part in enumerate(parts))
+    pattern = "".join(
+        re.escape(part) if place % 2 == 0 else _VALUES.get(part, _OTHER_VALUE)
+        for place, part in enumerate(parts)
+    )
     return re.fullmatch(pattern, name) is not None
+
+
+_VALUES = {"topic": r"[^.\s`]+"}
+_OTHER_VALUE = r"[^\s`]*"
+"""A source's own names may have dots, of which each divides levels, and it may have none of some kind."""

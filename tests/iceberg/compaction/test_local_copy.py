@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Thread
 
 import duckdb
 import pyarrow as pa
@@ -224,6 +224,24 @@ def test_small_files_are_fetched_before_it_is_their_turn():
 
     assert contents(files, store) == [file.path for file in files]
     assert sorted(store.opened) == [file.path for file in files]
+
+
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_where_the_system_gives_fewer_threads_small_files_are_fetched_all_the_same(monkeypatch, given):
+    begun, start = [], Thread.start
+
+    def some(thread):
+        if len(begun) == given:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", some)
+    files, store = small(100), Many()
+
+    assert contents(files, store) == [file.path for file in files]
+    assert sorted(store.opened) == [file.path for file in files]
+    assert len(begun) == given
 
 
 def test_large_files_are_fetched_in_their_turn():

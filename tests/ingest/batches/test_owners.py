@@ -6,6 +6,7 @@ import pytest
 
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.owners import owner_of, why_not
+from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.failures import CatalogAway
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope
@@ -74,6 +75,50 @@ def test_a_message_of_another_streams_topic_neither_writes_a_mirror_nor_stops_it
     sent = {(one.topic, one.offset) for one in pipeline.dead_letters.sent}
     assert sent == {(topic(f"log_{name}"), offset) for name in MIRRORS for offset in range(3)}
     assert len(pipeline.dead_letters.sent) == len(sent)
+
+
+@pytest.mark.parametrize("source", ["xy", "x.y", "x.y.z"])
+def test_a_source_whose_name_has_dots_gives_a_table_that_is_its_streams_after_a_restart_too(started, source):
+    """The table's name has more levels than the template, and was taken for one that no stream can have made."""
+    pipeline = started(two())
+
+    def mine(offset):
+        return messages(topic("m"), offset, value=envelope(source, ("id", "int64")))
+
+    pipeline.send(*mine(0))
+    pipeline.minute()
+    for offset in (1, 2):
+        pipeline.start()
+        pipeline.send(*forged("log_m", source, offset - 1))
+        pipeline.minute()
+        pipeline.send(*mine(offset))
+        pipeline.minute()
+
+    table = pipeline.lake.tables[f"shop.{source}"]
+    assert table.rows == [(topic("m"), 0, offset) for offset in range(3)]
+    assert set(table.modes) == {"mirror"}
+    assert {(one.topic, one.offset) for one in pipeline.dead_letters.sent} == {
+        (topic("log_m"), 0),
+        (topic("log_m"), 1),
+    }
+    assert not pipeline.is_left_out(source)
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "can"),
+    [
+        ("shop.{table}", "shop.a.b", True),
+        ("shop.{table}", "shop.a b", False),
+        ("{schema}.{table}", "a.b.c.d", True),
+        ("lake.{schema}_x.{table}", "lake.a.b_x.c", True),
+        ("lake.x{table}.t", "lake.x.t", True),
+        ("lake.{topic}", "lake.a.b", False),
+        ("lake.{topic}_{table}", "lake.a_b.c", True),
+        ("shop.{table}", "lake.a", False),
+    ],
+)
+def test_which_names_a_template_can_give(template, name, can):
+    assert may_be(template, name) is can
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=list(LOGS))

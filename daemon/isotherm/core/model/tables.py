@@ -100,5 +100,5 @@ class TableFacts:
     default_of: str = ""
     """A column of which rows that lack it have a value (`initial-default`), or empty where there is none."""
     unpublished: tuple[Unpublished, ...] = ()
-    """The newest of what waits to be published, newest first."""
+    """Of what waits to be published, newest first: some, of which one waits whenever any does."""
     confirmed_at_ms: int = 0

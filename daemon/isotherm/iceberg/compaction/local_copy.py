@@ -90,7 +90,8 @@ def in_turn(
 ) -> Iterator[AbstractContextManager[str]]:
     """What `nearby` gives for each of some files, in their order. The next few are fetched meanwhile, if they are small.
 
-    What goes wrong with a file is raised where its path is asked for.
+    What goes wrong with a file is raised where its path is asked for. Where the system gives no thread, each is fetched in
+    its turn.
     """
     pool = ThreadPoolExecutor(AHEAD)
     rest, begun = iter(files), deque[AbstractContextManager[str]]()
@@ -99,7 +100,7 @@ def in_turn(
             for file in islice(rest, AHEAD + 1 - len(begun)):
                 near = nearby(io, file.path, file.size_bytes, columns)
                 is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)
-                begun.append(_Fetched(pool.submit(_entered, near)) if is_small else near)
+                begun.append(_begun(pool, near) if is_small else near)
             if not begun:
                 return
             yield begun.popleft()
@@ -107,9 +108,25 @@ def in_turn(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _entered(near: AbstractContextManager[str]) -> tuple[contextlib.ExitStack, str]:
+def _begun(pool: ThreadPoolExecutor, near: AbstractContextManager[str]) -> AbstractContextManager[str]:
+    """A file that is fetched from now on, or in its turn."""
+    entered = Future[tuple[contextlib.ExitStack, str]]()
+    try:
+        pool.submit(_enter, near, entered)
+    except RuntimeError:  # the system gives no thread; those that there are may take it all the same
+        if entered.cancel():
+            return near
+    return _Fetched(entered)
+
+
+def _enter(near: AbstractContextManager[str], entered: Future[tuple[contextlib.ExitStack, str]]) -> None:
+    if not entered.set_running_or_notify_cancel():
+        return
     stack = contextlib.ExitStack()
-    return stack, stack.enter_context(near)
+    try:
+        entered.set_result((stack, stack.enter_context(near)))
+    except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
+        entered.set_exception(err)
 
 
 class _Fetched(AbstractContextManager[str]):
