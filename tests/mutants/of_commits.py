@@ -8,6 +8,8 @@ SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
 OUTCOME = "iceberg/compaction/commit_outcome.py"
 BINDING = "iceberg/compaction/binding.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
+HIVE = "clients/hive.py"
+ON_HIVE = "iceberg/test_hive_commits.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
 
@@ -419,5 +421,41 @@ MUTANTS = (
         "if name_mapping_of(metadata) != rewrite.name_mapping:",
         "if False:",
         "iceberg/compaction/test_commit_conflicts.py::test_what_was_read_by_another_name_mapping_is_not_committed",
+    ),
+    # On a Hive metastore
+    Mutant(
+        "on Hive nobody asks before the swap whether the lock is still held",
+        HIVE,
+        'self._check_lock(self._lock_id, f"{dbname}.{tbl_name}")',
+        "pass",
+        ON_HIVE + "test_a_compaction_overwrites_no_commit_that_came_meanwhile_on_hive",
+    ),
+    Mutant(
+        "a metastore that compares is not told with what",
+        HIVE,
+        "EXPECTED_KEY: METADATA_LOCATION,",
+        "",
+        ON_HIVE + "test_an_expiry_overwrites_no_commit_that_came_meanwhile_on_hive",
+    ),
+    Mutant(
+        "on Hive a lost race is an answer that is lost",
+        HIVE,
+        "if MODIFIED not in str(err.message):",
+        "if True:",
+        ON_HIVE + "test_an_expiry_that_loses_every_race_on_hive_has_failed_and_changed_nothing",
+    ),
+    Mutant(
+        "on Hive a lock that is gone hides why a commit was not made",
+        HIVE,
+        "with suppress(TException):",
+        "with suppress():",
+        ON_HIVE + "test_an_expiry_that_loses_every_race_on_hive_has_failed_and_changed_nothing",
+    ),
+    Mutant(
+        "on Hive something is sent behind a swap that went out in part",
+        HIVE,
+        "if err.type != TTransportException.TIMED_OUT:",
+        "if False:",
+        ON_HIVE + "test_nothing_follows_a_swap_that_may_have_gone_out_in_part",
     ),
 )

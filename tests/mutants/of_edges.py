@@ -4,8 +4,10 @@ from mutants.mutant import Mutant
 
 CLIENT = "clients/catalog.py"
 HEALTH = "service/health.py"
+HIVE = "clients/hive.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
+OF_HIVE = "clients/test_hive.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
@@ -182,6 +184,28 @@ MUTANTS = (
         " and not _has_few_values(whole)",
         "",
         "clients/test_metadata_file.py::test_commas_in_a_text_are_no_values",
+    ),
+    # Threads, and a metastore's connections
+    Mutant(
+        "a thread that has its answer closes the connection on which another waits",
+        HIVE,
+        "self._here = _Here()",
+        "self._here = type('Here', (), {'uses': []})()",
+        OF_HIVE + "test_a_thread_is_answered_what_it_has_asked_whoever_asks_beside_it",
+    ),
+    Mutant(
+        "as many connections to a metastore are open as threads ask",
+        HIVE,
+        "BoundedSemaphore(CONNECTIONS)",
+        "BoundedSemaphore(1000)",
+        OF_HIVE + "test_no_more_connections_than_so_many_are_open_at_once",
+    ),
+    Mutant(
+        "a connection to a metastore that failed stays open",
+        HIVE,
+        "                transport.close()\n",
+        "                self._kept = [*getattr(self, '_kept', ()), transport]\n",
+        OF_HIVE + "test_what_is_refused_or_missing_leaves_no_connection_open",
     ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(

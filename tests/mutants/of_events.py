@@ -99,9 +99,23 @@ MUTANTS = (
     Mutant(
         "two entries of one table expire each other's files",
         FOLLOW,
-        "if name in listed and known in listed:",
+        "if name in listing.names and known in listing.names:",
         "if False:",
         "authority/test_two_entries.py::test_a_table_with_two_entries_is_halted_and_both_keep_their_rows",
+    ),
+    Mutant(
+        "an answer about another table counts hours later as the first of two",
+        FOLLOW,
+        "            self._two_names.own(name)\n",
+        "",
+        "service/test_two_names.py::test_answers_about_another_table_that_come_hours_apart_halt_nobody",
+    ),
+    Mutant(
+        "a table is halted as a second entry without another look",
+        FOLLOW,
+        "if self._catalog.lies(name).uuid == table.uuid:",
+        "if True:",
+        "service/test_two_names.py::test_a_table_is_asked_for_once_more_before_it_is_halted_as_a_second_entry",
     ),
     Mutant(
         "a table that was not found once is gone",

@@ -96,7 +96,9 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
         case CatalogType.GLUE | CatalogType.DYNAMODB:
             return _closed(_aws_catalog(name, properties, timeout_s))
         case CatalogType.HIVE:
-            return _closed(_hive_catalog(name, properties, timeout_s))
+            from isotherm.clients.hive import hive_catalog  # with Thrift, which others do not need
+
+            return _closed(hive_catalog(name, properties, timeout_s))
         case CatalogType.SQL:
             catalog = load_catalog(name, **properties)
             check_sql_schema(catalog)
@@ -335,23 +337,6 @@ def _pieces(answer: Response, until_s: float) -> Iterator[bytes]:
             answer.raw.close()
             raise ReadTimeout(f"{answer.url} timed out: {size} bytes came, and the answer was not over")
         yield piece
-
-
-def _hive_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
-    """A Hive metastore, each of whose answers comes within a time-out: PyIceberg's client waits for ever."""
-    catalog = load_catalog(name, **properties)
-    client: Any = catalog._client  # type: ignore[attr-defined]  # noqa: SLF001 (there is no other way in)
-    make = client._init_thrift_transport  # noqa: SLF001
-
-    def bounded() -> Any:
-        transport = make()
-        # Thrift's buffer hides the socket that it wraps; the one for Kerberos does not.
-        held = getattr(transport, "_TBufferedTransport__trans", None) or transport.transport
-        held.setTimeout(timeout_s * 1000)
-        return transport
-
-    client._init_thrift_transport, client._transport = bounded, bounded()  # noqa: SLF001
-    return catalog
 
 
 def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:

@@ -7,6 +7,7 @@ late, reordered and forged events delay; they never mislead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from isotherm.contract.events import OpenWindow
@@ -34,7 +35,7 @@ from isotherm.service.ports import (
 )
 from isotherm.service.reading_time import ReadingTime, Work
 from isotherm.service.survey import place
-from isotherm.service.two_names import TwoNames
+from isotherm.service.two_names import TwoNames, second_entry
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Account, Ledger
@@ -161,6 +162,7 @@ class Follower:
         uuid, name = table.uuid, table.name
         row = self._fold.table(uuid)
         if row is None or row.state.table.name == name:
+            self._two_names.own(name)
             return True
         known = row.state.table.name
         if (self._ledger.halted(uuid) or "").startswith(Reason.TWO_ENTRIES):
@@ -177,20 +179,23 @@ class Follower:
         if listing is None:
             raise NotYetKnown(f"{what}: the catalog's next list says it")
         self._two_names.over(name, known)
-        listed = listing.names
         if any(listing.hides(one) for one in (name, known)):
             raise NotYetKnown(f"{what}: not every namespace is listed")
-        if unread is not None and known in listed:
+        if unread is not None and known in listing.names:
             raise unread
-        if name in listed and known in listed:
-            why = (
-                f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
-                "without purging, then `isotherm resume`"
-            )
-            if self._ledger.halted(uuid) is None:
-                self._halt(row.state.table, Refusal(Reason.TWO_ENTRIES, why))
+        if name in listing.names and known in listing.names:
+            self._halt_twice(row.state.table, name)
             return False
-        return known not in listed
+        return known not in listing.names
+
+    def _halt_twice(self, table: TableId, name: str) -> None:
+        """Halt a table that has a second name, if the catalog still says so: an answer about another table comes once."""
+        with suppress(TableMissing):
+            if self._catalog.lies(name).uuid == table.uuid:
+                if self._ledger.halted(table.uuid) is None:
+                    self._halt(table, second_entry(name, table.name))
+                return
+        raise NotYetKnown(f"whether {name} is a second entry of {table.name}: the catalog has said both")
 
     def _is_under(self, name: str, uuid: str) -> bool:
         """Whether the catalog has this table under this name."""

@@ -3,6 +3,8 @@
 Most are looked at again until it is. Those that only an event or a list has spoken of may never be.
 """
 
+from isotherm.core.model.refusals import Reason, Refusal
+
 MOST = 1000
 """Of more pairs the oldest is forgotten: if it comes again, the catalog's next list is waited for once more."""
 
@@ -27,6 +29,19 @@ class TwoNames:
         """It is known now."""
         self._since_s.pop((name, known), None)
 
+    def own(self, name: str) -> None:
+        """It gives a table of its own: what it gave before was an answer about another, and the next such is a new one."""
+        self._since_s = {names: since_s for names, since_s in self._since_s.items() if names[0] != name}
+
     def gone(self, name: str) -> None:
         """There is no table under this name any more."""
         self._since_s = {names: since_s for names, since_s in self._since_s.items() if name not in names}
+
+
+def second_entry(name: str, known: str) -> Refusal:
+    """Why a table is halted of which the catalog lists both names."""
+    why = (
+        f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
+        "without purging, then `isotherm resume`"
+    )
+    return Refusal(Reason.TWO_ENTRIES, why)

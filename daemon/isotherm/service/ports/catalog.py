@@ -143,6 +143,10 @@ class Catalog(Protocol):
         """The table now. Raises TableMissing, Unavailable."""
         ...
 
+    def lies(self, name: str) -> Lies:
+        """Which table a name is, and where it lies, whatever is behind its metadata. Raises TableMissing, Unavailable."""
+        ...
+
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look which table each name is, and where it lies, beside the loop; one look at a time."""
         ...
