@@ -17,8 +17,8 @@ from support.faults import FaultyCatalog
 from support.rewriting import commit
 from support.two_partitions import NAME, append, assert_done, assert_failed, contents, old, ready, settled
 
-
-SCATTERED, PATHS = {"write.object-storage.enabled": "true"}, "write.object-storage.partitioned-paths"
+SCATTERED = {"write.object-storage.enabled": "true"}
+PATHS = "write.object-storage.partitioned-paths"
 
 
 @pytest.fixture
