@@ -100,6 +100,16 @@ MUTANTS = (
         "iceberg/compaction/test_commit_outcome.py::test_without_a_way_to_look_the_end_is_unknown",
     ),
     Mutant(
+        "what landed without a folder counts as lost once its snapshot has expired",
+        OUTCOME,
+        "if any(is_of_job(entry.path, job.job_id) for entry in live):",
+        'if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):',
+        (
+            "iceberg/compaction/test_commit_outcome.py::"
+            "test_a_commit_whose_snapshot_was_expired_before_anyone_looked"
+        ),
+    ),
+    Mutant(
         "nobody remembers that a request was sent",
         COMMITTER,
         "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",

@@ -116,22 +116,22 @@ MUTANTS = (
     Mutant(
         "what a request has named goes at once",
         "core/deletion.py",
-        "return is_the_jobs and not was_sent and is_plain(path)",
-        "return is_the_jobs and is_plain(path)",
+        "return is_of_job(path, job_id) and not was_sent and is_plain(path)",
+        "return is_of_job(path, job_id) and is_plain(path)",
         RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
     ),
     Mutant(
         "at once goes what another job wrote",
         "core/deletion.py",
-        "return is_the_jobs and not was_sent and is_plain(path)",
+        "return is_of_job(path, job_id) and not was_sent and is_plain(path)",
         "return not was_sent and is_plain(path)",
         RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
     ),
     Mutant(
         "at once goes a name that means another file to the store",
         "core/deletion.py",
-        "return is_the_jobs and not was_sent and is_plain(path)",
-        "return is_the_jobs and not was_sent",
+        "return is_of_job(path, job_id) and not was_sent and is_plain(path)",
+        "return is_of_job(path, job_id) and not was_sent",
         RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
     ),
     Mutant(

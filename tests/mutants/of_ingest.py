@@ -81,6 +81,13 @@ MUTANTS = (
         "",
         OF_OWNERS + "test_a_catalog_that_answers_nobody_is_asked_for_one_new_name_and_not_for_each",
     ),
+    Mutant(
+        "an intent names a partition by a float as it is printed, which no manifest has",
+        "isotherm_ingest/tables/java_table.py",
+        'return struct.unpack("<f", struct.pack("<f", value))[0]',
+        "return value",
+        "ingest/tables/test_upsert.py::test_a_partition_may_be_no_number_or_without_end",
+    ),
     # The port, which the daemon has too
     Mutant(
         "a client that asks much and reads nothing takes a thread",

@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
 FOUND = "service/test_searches.py::"
+REWRITERS = "service/test_rewriters.py::"
 
 MUTANTS = (
     Mutant(
@@ -237,8 +238,43 @@ MUTANTS = (
     Mutant(
         "equality deletes are converted though somebody else's rewrite may be open",
         "core/planner/plan.py",
-        "return owed if facts.rewritten_in is None else replace(owed, converted_bytes=None)",
+        "return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)",
         "return owed",
         "core/planner/test_plan.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",
+    ),
+    Mutant(
+        "somebody else who rewrites files is forgotten once that has expired",
+        "core/rewriters.py",
+        "rewritten_in=remembered if facts.rewritten_in is None else facts.rewritten_in,",
+        "rewritten_in=facts.rewritten_in,",
+        REWRITERS + "test_a_rewrite_of_somebody_elses_is_remembered_once_it_has_expired[fold.db]",
+    ),
+    Mutant(
+        "what a state has seen of others who rewrite is not kept",
+        "service/rewriters.py",
+        "rewritten_in = state.rewritten_in  # it came and expired between two looks",
+        "pass",
+        REWRITERS + "test_one_that_came_and_expired_between_two_looks_is_remembered",
+    ),
+    Mutant(
+        "a short history without a rewrite says that nobody rewrites",
+        "core/rewriters.py",
+        "return min(oldest.committed_at_ms, now_ms)",
+        "return 0",
+        REWRITERS + "test_of_a_table_whose_history_is_short_nobody_knows_for_a_fortnight",
+    ),
+    Mutant(
+        "what expired unseen counts as watched",
+        "service/rewriters.py",
+        "if state is None:\n        watch = watch.after_gap",
+        "if False:\n        watch = watch.after_gap",
+        REWRITERS + "test_what_expired_while_no_daemon_was_there_begins_the_fortnight_again",
+    ),
+    Mutant(
+        "a job that converts equality deletes is committed whoever rewrites by now",
+        "service/last_look.py",
+        "if job.converts_equality and (why := why_not_converted(row.facts)) is not None:",
+        "if (why := None):",
+        REWRITERS + "test_a_rewrite_of_somebody_elses_is_remembered_once_it_has_expired[]",
     ),
 )

@@ -24,6 +24,7 @@ from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.examination import Examination, Gain, examined
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, resolve
+from isotherm.core.rewriters import Watch, known_since_ms
 from isotherm.core.state import built
 from isotherm.core.units import size_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
@@ -213,9 +214,10 @@ def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: in
         appends=scan.appends,
     )
     fields = with_epochs(loaded.facts.fields, resolved.policy.cold.epochs)
+    known = Watch(known_since_ms(next(iter(loaded.log()), None), now_ms))
     view = View(
         around=Surroundings(state, fields),
-        facts=replace(loaded.facts, fields=fields),
+        facts=replace(known.told(loaded.facts, now_ms), fields=fields),
         partitions=scan.partitions,
         snapshots=loaded.log(),
         astray=loaded.astray,

@@ -333,9 +333,13 @@ def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:
         job_id: the job that wrote it.
         was_sent: whether a request of the job may have left this process, or of an earlier one of its name.
     """
+    return is_of_job(path, job_id) and not was_sent and is_plain(path)
+
+
+def is_of_job(path: str, job_id: str) -> bool:
+    """Whether a job wrote a file, by its name. Where files are scattered, a name may begin with a hash."""
     name = name_of(path)
-    is_the_jobs = any(f"isotherm-{job_id}{end}" in name for end in "-.")
-    return is_the_jobs and not was_sent and is_plain(path)
+    return any(f"isotherm-{job_id}{end}" in name for end in "-.")
 
 
 def is_gc_enabled(properties: Mapping[str, str]) -> bool:

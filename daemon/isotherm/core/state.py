@@ -140,6 +140,8 @@ class TableState:
     """Counters of the summary whose difference to ours changed since the state was built."""
     miscounted: frozenset[str] = frozenset()
     """Counters that moved though a full scan said that ours were right: the writers' fault, no alarm any more."""
+    rewritten_in: int | None = None
+    """The newest change by which somebody else rewrote data files, since the table was scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def apply(
         summary_gap={**state.summary_gap, **gap},
         on_faith=state.on_faith + 1,
         moved=state.moved | moved,
+        rewritten_in=change.snapshot_id if change.is_foreign_rewrite else state.rewritten_in,
     )
     prior = Prior(state, {key: partitions.get(key) for key in after})
     return Applied(new_state, after, prior, drifted=bool(moved - state.miscounted))

@@ -34,6 +34,7 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.service.reading_time import ReadingTime, Work
+from isotherm.service.rewriters import note_seen
 from isotherm.service.survey import place
 from isotherm.service.two_names import TwoNames, second_entry
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
@@ -252,13 +253,13 @@ class Follower:
             if not row.is_trusted:
                 self._scan(loaded, row, "its totals did not add up")
                 return
+            with self._ledger.transaction():
+                self._ledger.learn(uuid, row.state.lateness, self._now_ms())
+                facts = note_seen(self._ledger, loaded, row.state, self._now_ms())
             state = replace(row.state, table=loaded.table, on_faith=0)
             self._fold.save_table(state, facts, loaded.head, loaded.log(), loaded.astray)
             if verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
-            with self._ledger.transaction():
-                self._ledger.learn(uuid, row.state.lateness, self._now_ms())
-                self._ledger.see(uuid, loaded.seen_through, self._now_ms())
 
     def _travel(self, row: TableRow, loaded: LoadedTable, go_on: GoOn) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
@@ -355,10 +356,10 @@ class Follower:
             appends=scan.appends,
             before=None if before is None else before.state,
         )
-        self._fold.replace(state, loaded.facts, partitions, loaded.log(), loaded.astray)
         with self._ledger.transaction():
             self._account_all(uuid, loaded.log(), now_ms)
-            self._ledger.see(uuid, loaded.seen_through, now_ms)
+            facts = note_seen(self._ledger, loaded, None, now_ms)
+        self._fold.replace(state, facts, partitions, loaded.log(), loaded.astray)
         seconds = self.reading_time.done(Work.SCAN, uuid, started_s)
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.rewriters import why_not_converted
 from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
@@ -81,6 +82,8 @@ class LastLook:
             return stopped
         if (doubt := self.deletions.clock_trouble()) is not None:
             return Refusal(Reason.CLOCK, doubt)
+        if job.converts_equality and (why := why_not_converted(row.facts)) is not None:
+            return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy, beside_appends=job.beside_appends)
         return None if hot is None else Refusal(Reason.HOT, hot)
 

@@ -20,6 +20,7 @@ from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PROPERTIES, Resolved
+from isotherm.core.rewriters import why_not_converted
 from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
@@ -242,4 +243,5 @@ class Verdicts:
 def verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
     """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
     said = tuple(facts.properties.get(name) for name in PROPERTIES)
-    return facts.format_version, facts.fields, said
+    converts = why_not_converted(facts) is None
+    return facts.format_version, facts.fields, said, converts

@@ -5,6 +5,7 @@ from a snapshot of our choice. It is reached through PySpark's own gateway. Data
 """
 
 import json
+import struct
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -291,12 +292,20 @@ def key_of(spec: Any, partition: Any) -> PartitionKey:
     """The partition's key, as the daemon knows it."""
     fields = spec.fields()
     return partition_key(
-        {fields.get(place).fieldId(): scalar(_plain(partition.get(place))) for place in range(fields.size())}
+        {
+            fields.get(place).fieldId(): scalar(_plain(partition.get(place), spec, place))
+            for place in range(fields.size())
+        }
     )
 
 
-def _plain(value: Any) -> Any:
-    """A partition value, as Python has it: what is left to Java is text of Avro, or a buffer."""
+def _plain(value: Any, spec: Any, place: int) -> Any:
+    """A partition value, as Python has it from a manifest: what is left to Java is text of Avro, or a buffer.
+
+    Of a Java Float Py4J brings the shortest decimal, and a manifest its bytes: 0.1, and 0.10000000149011612.
+    """
+    if isinstance(value, float) and str(spec.partitionType().fields().get(place).type()) == "float":
+        return struct.unpack("<f", struct.pack("<f", value))[0]
     if not isinstance(value, JavaObject):
         return value
     return bytes(value.array()) if hasattr(value, "array") else str(value)

@@ -244,7 +244,12 @@ def test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too():
     (alone,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
     (beside,) = plan(view({key(1): state}, facts=facts(rewritten_in=7)), Policy(), NOW).of_partitions
 
+    short = facts(watched_since_ms=NOW - DAY)
+    (unknown,) = plan(view({key(1): state}, facts=short), Policy(), NOW).of_partitions
+
     assert (alone.take.converts_equality, alone.take.with_deletes) == (True, False)
+    assert (unknown.take.converts_equality, unknown.take.with_deletes) == (False, True)
+    assert "they are not made into position deletes, because its commits are known since" in unknown.why
     assert (beside.take.converts_equality, beside.take.with_deletes) == (False, True)
     assert beside.why.endswith(
         "rewrites files of this table too (snapshot 7) and could bring deleted rows back"

@@ -17,6 +17,9 @@ from support.faults import FaultyCatalog
 from support.rewriting import commit
 from support.two_partitions import NAME, append, assert_done, assert_failed, contents, old, ready, settled
 
+SCATTERED = {"write.object-storage.enabled": "true"}
+PATHS = "write.object-storage.partitioned-paths"
+
 
 @pytest.fixture
 def catalog(two_partitions: Any) -> Any:
@@ -199,7 +202,13 @@ def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(
     assert_done(catalog, found, before)
 
 
-def test_a_commit_whose_snapshot_was_expired_before_anyone_looked(catalog: Any) -> None:
+@pytest.mark.parametrize("scattered", [{}, SCATTERED, {**SCATTERED, PATHS: "false"}], ids=str)
+def test_a_commit_whose_snapshot_was_expired_before_anyone_looked(
+    catalog: Any, scattered: dict[str, str]
+) -> None:
+    """Its files are told by their names, which begin with a hash where files are scattered without folders."""
+    with catalog.load_table(NAME).transaction() as change:
+        change.set_properties(scattered)
     job, rewrite = ready(catalog)
 
     def hook(real: Any, *arguments: Any) -> Any:

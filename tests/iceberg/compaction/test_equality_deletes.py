@@ -7,11 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.values import rewritten_by_others
+from isotherm.core.rewriters import why_not_converted
+from isotherm.iceberg.values import loaded_table, rewritten_by_others
+from isotherm.runtime.clock import now_ms
+from isotherm.service.rewriters import note_seen
+from isotherm.store.ledger import Ledger
 from support.equality import APPLIED, CONVERTED, EVEN, ID, ODD, WHOLE, delete_by, files, keys
 from support.rewriting import (
     COLUMNS,
@@ -306,3 +311,47 @@ def test_a_rewrite_of_somebody_elses_that_is_open_brings_no_row_back(
 
         assert rows(spark, name) == before
         assert rewritten_by_others(lake.load_table(name).metadata) is not None
+
+
+@pytest.mark.parametrize(
+    ("was_seen", "why"), [(True, "another writer rewrites"), (False, "it takes 14d to see whether another")]
+)
+def test_a_rewrite_of_theirs_that_was_open_brings_nothing_back_though_their_last_one_has_expired(
+    spark: Any, lake: Any, tmp_path: Path, was_seen: bool, why: str
+) -> None:
+    """As above, with an expiry of all that tells of them; then the ledger does, or says that nothing is known yet."""
+    ledger, name = Ledger(None), f"db.forgotten_{was_seen}".lower()
+
+    def last_look(table: Table) -> Refusal | None:
+        against = why_not_converted(note_seen(ledger, loaded_table(table, name), None, now_ms()))
+        return None if against is None else Refusal(Reason.CONFLICT, against)
+
+    with fresh(spark, name, "id BIGINT, part INT, text STRING", "PARTITIONED BY (part)"):
+        for start in (0, 100):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, 1, concat('v', id) FROM range({start}, {start + 100}, 1, 1)"
+            )
+        spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+        )
+        if was_seen:
+            assert last_look(lake.load_table(name)) is not None
+        spark.sql(f"INSERT INTO lake.{name} VALUES (200, 1, 'v')")
+        spark.sql(f"CALL lake.system.expire_snapshots('{name}', TIMESTAMP '2999-01-01', 1)")
+        assert rewritten_by_others(lake.load_table(name).metadata) is None
+        jvm = spark.sparkContext._jvm
+        open_table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, f"lake.{name}"
+        )
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(n,) for n in range(10)]), [1], "part=1")
+        before = rows(spark, name)
+
+        table = lake.load_table(name)
+        job = bound(table, PartitionKey('{"1000":1}'), take=CONVERTED)
+        outcome = commit(lake, job, rewritten(table, job), last_look)
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        actions.rewriteDataFiles(open_table).option("rewrite-all", "true").execute()
+
+        assert rows(spark, name) == before
+        assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.CONFLICT)
+        assert why in outcome.why

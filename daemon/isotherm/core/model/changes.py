@@ -50,3 +50,9 @@ class Change:
     def is_foreign_write(self) -> bool:
         """Whether it counts as a write of the stream: not ours, and not a rewrite of what was there."""
         return self.origin is not Origin.MAINTENANCE and self.operation != "replace"
+
+    @property
+    def is_foreign_rewrite(self) -> bool:
+        """Whether somebody else has put data files in the place of others."""
+        is_theirs = self.origin is not Origin.MAINTENANCE and self.operation == "replace"
+        return is_theirs and any(any(delta.data.values()) for delta in self.partitions.values())

@@ -94,7 +94,10 @@ class TableFacts:
     metadata_versions: int = 0
     """Old metadata.json files that the metadata still names."""
     rewritten_in: int | None = None
-    """The newest snapshot in its metadata by which somebody else has rewritten data files, or None if there is none."""
+    """The newest snapshot by which somebody else has rewritten data files, or None if there is none: of those in its
+    metadata, and of those that are remembered (`rewriters`)."""
+    watched_since_ms: int | None = None
+    """Since when it was watched for such a snapshot, or None where that is long enough."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
     default_of: str = ""

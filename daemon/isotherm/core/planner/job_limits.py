@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
+from isotherm.core.model.tables import TableFacts
 from isotherm.core.planner import pauses
 from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.file_selection import taken
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
+from isotherm.core.rewriters import why_not_converted
 from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, size_text
 
@@ -84,18 +86,15 @@ def _enough_bytes(partition: PartitionState, owed: Debt, size_bytes: int, thresh
 
 
 def not_converted(
-    full: Debt, take: Take, threshold: float, allowed: Mapping[str, int], rewritten_in: int | None
+    full: Debt, take: Take, threshold: float, allowed: Mapping[str, int], facts: TableFacts
 ) -> str:
     """What keeps a job from making position deletes of equality deletes, so that it rewrites their data."""
     needed_bytes = full.converted_bytes
     converts = take.with_deletes and full.take(threshold, None).converts_equality
     if not converts or needed_bytes is None:
         return ""
-    if rewritten_in is not None:
-        return (
-            f"; they are not made into position deletes, because another writer rewrites files of this table too "
-            f"(snapshot {rewritten_in}) and could bring deleted rows back"
-        )
+    if (why := why_not_converted(facts)) is not None:
+        return f"; they are not made into position deletes, because {why}"
     allow = [f"{name} allows {size_text(limit)}" for name, limit in allowed.items() if limit < needed_bytes]
     if needed_bytes > MAX_JOB_BYTES:
         allow.append(f"a job reads {size_text(MAX_JOB_BYTES)} at most")

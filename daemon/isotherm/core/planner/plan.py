@@ -35,11 +35,12 @@ from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
+from isotherm.core.rewriters import why_not_converted
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 28
+RULES = 30
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -106,7 +107,7 @@ def _decide_compaction(
     beside = _beside(partition, full, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     full = full if old is None else debt(old.partition, policy.compact)
-    owed = _as_rewritten(full, view.facts)
+    owed = _convertible(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most = most_bytes(allowed)
     later = limits_later(partition, view, policy) if owed.of_deletes else allowed
@@ -147,7 +148,7 @@ def _decide_compaction(
         why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts.rewritten_in)
+    price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts)
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
 
@@ -242,7 +243,7 @@ def _beside(
         return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
         return _Beside(None, f"; no minor compaction: {old.why}", old.wake)
-    owed = _as_rewritten(debt(old.partition, policy.compact), view.facts)
+    owed = _convertible(debt(old.partition, policy.compact), view.facts)
     little = _too_little(owed, rests_until_ms, pace)
     if little is None:
         # While it waits, the next commit of the table may be no append.
@@ -265,12 +266,9 @@ def _price(job: FileStats, take: Take) -> str:
     return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}"
 
 
-def _as_rewritten(owed: Debt, facts: TableFacts) -> Debt:
-    """The debt of a table whose files somebody else rewrites too: its equality deletes are applied, never converted.
-
-    A rewrite that is open meanwhile would bring back the rows that they removed (docs/designs/replace-commit.md).
-    """
-    return owed if facts.rewritten_in is None else replace(owed, converted_bytes=None)
+def _convertible(owed: Debt, facts: TableFacts) -> Debt:
+    """The debt as it is for this table: where somebody else may rewrite its files, equality deletes are only applied."""
+    return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)
 
 
 def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:

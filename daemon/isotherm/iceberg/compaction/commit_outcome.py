@@ -7,6 +7,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.contract.summary import JOB_ID
+from isotherm.core.deletion import is_of_job
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
@@ -76,7 +77,7 @@ def _settled(
     live = (
         live_files(metadata, table.io, head, job.partition, is_stopped=is_stopped) if head is not None else []
     )
-    if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):
+    if any(is_of_job(entry.path, job.job_id) for entry in live):
         why = "its files are live; its snapshot is expired"
         return Outcome(job.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)
     head_id = head.snapshot_id if head is not None else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.lateness import Lateness
 from isotherm.core.model.changes import Change
+from isotherm.core.rewriters import Watch
 from isotherm.store.database import Part, from_row, to_json
 
 
@@ -22,6 +23,9 @@ class Account:
     """When the verdicts of what it touched were made."""
     announced: bool
     """Whether an event brought it; else it was found in the catalog."""
+
+
+_REPLACES = '"operation":"replace"'
 
 
 class Accounts(Part):
@@ -114,7 +118,7 @@ class Accounts(Part):
     def see(self, uuid: str, sequence_number: int, now_ms: int) -> None:
         """A table's metadata was read, and had this as its last sequence number."""
         self.db.execute(
-            "INSERT INTO seen VALUES (?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET "
+            "INSERT INTO seen (uuid, sequence_number, at_ms) VALUES (?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET "
             "sequence_number = MAX(sequence_number, excluded.sequence_number), at_ms = excluded.at_ms",
             (uuid, sequence_number, now_ms),
         )
@@ -123,6 +127,20 @@ class Accounts(Part):
         """The highest sequence number that a table's metadata ever had when it was read; 0 where it never was."""
         row = self.db.execute("SELECT sequence_number FROM seen WHERE uuid = ?", (uuid,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    def watch(self, uuid: str) -> Watch | None:
+        """For how long a table was watched for others who rewrite its files, or None where it never was."""
+        row = self.db.execute(
+            "SELECT watched_since_ms, rewritten_in, rewritten_at_ms FROM seen WHERE uuid = ?", (uuid,)
+        ).fetchone()
+        return None if row is None or row[0] is None else Watch(*row)
+
+    def keep_watch(self, uuid: str, watch: Watch) -> None:
+        """Keep what was seen of a table whose metadata was read (`see`)."""
+        self.db.execute(
+            "UPDATE seen SET watched_since_ms = ?, rewritten_in = ?, rewritten_at_ms = ? WHERE uuid = ?",
+            (watch.since_ms, watch.rewritten_in, watch.rewritten_at_ms, uuid),
+        )
 
     def accounts(self, uuid: str) -> list[Account]:
         """Every snapshot accounted for, in the table's order."""
@@ -165,6 +183,24 @@ class Accounts(Part):
         )
         found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
+
+    def recorded_since(self, uuid: str) -> int | None:
+        """When the oldest recorded change of a table was heard of, or None where there is none."""
+        rows = self.db.execute("SELECT MIN(received_at_ms) FROM changes WHERE uuid = ?", (uuid,))
+        found: int | None = rows.fetchone()[0]
+        return found
+
+    def recorded_rewrite(self, uuid: str) -> int | None:
+        """The newest recorded change by which somebody else rewrote data files, or None where there is none."""
+        newest: Change | None = None
+        # There may be tens of thousands, and few of them are of that kind.
+        for (value,) in self.db.execute("SELECT value FROM changes WHERE uuid = ?", (uuid,)):
+            text = zlib.decompress(value).decode()
+            if _REPLACES not in text or not (change := from_row(Change, text)).is_foreign_rewrite:
+                continue
+            if newest is None or newest.sequence_number < change.sequence_number:
+                newest = change
+        return None if newest is None else newest.snapshot_id
 
     def learn(self, uuid: str, lateness: Lateness, now_ms: int) -> None:
         """Keep what a table has taught about late writes."""

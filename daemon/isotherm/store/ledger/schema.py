@@ -127,7 +127,13 @@ CREATE INDEX holds_of_tables ON holds (uuid) WHERE NOT is_wait;
 """
 """Few tables are known to be gone, among all that ever were: each sweep and each search asks for them. `is_wait` tells what
 holds one partition from what holds its whole table: of the first there may be thousands."""
+_VERSION_10 = """
+ALTER TABLE seen ADD COLUMN watched_since_ms INTEGER;
+ALTER TABLE seen ADD COLUMN rewritten_in INTEGER;
+ALTER TABLE seen ADD COLUMN rewritten_at_ms INTEGER NOT NULL DEFAULT 0;
+"""
+"""For how long a table was watched, and who else has rewritten its files: snapshots expire, and then nothing tells."""
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9),
+    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10),
 )
