@@ -75,8 +75,8 @@ another expiry, which has not ended, may give them back."""
 class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTables):
     """The ledger of all tables."""
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True)
+    def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:
+        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True, is_suspect=is_suspect)
         self._looked_through = ""
         """The expiry up to which was looked whether what they took may be forgotten."""
 
