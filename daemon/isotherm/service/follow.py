@@ -21,6 +21,7 @@ from isotherm.core.state import StateError, built, with_pauses
 from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
+from isotherm.service.kept_tables import KeptTables
 from isotherm.service.planning import verdicts_rest_on
 from isotherm.service.ports import (
     Catalog,
@@ -84,7 +85,7 @@ class Follower:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
-        self._loaded: dict[str, LoadedTable] = {}
+        self.kept = KeptTables()
         self.reading_time = reading_time
         self._made_again: set[str] = set()
         """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
@@ -94,8 +95,8 @@ class Follower:
         """Names that only events speak of: the catalog is asked once about each, a few in each round."""
 
     def loaded(self, uuid: str) -> LoadedTable | None:
-        """The table as it was loaded last, without its older snapshots."""
-        return self._loaded.get(uuid)
+        """The table as it was loaded last, without its older snapshots; None where it is too large to be kept."""
+        return self.kept.get(uuid)
 
     def confirm(self, name: str) -> LoadedTable | None:
         """The table as the catalog has it now, with the fold brought to its head. Returns None where it is gone.
@@ -227,7 +228,7 @@ class Follower:
         fields = with_epochs(loaded.facts.fields, epochs)
         facts = replace(loaded.facts, fields=fields, confirmed_at_ms=self._now_ms())
         loaded = replace(loaded, facts=facts)
-        self._loaded[uuid] = self._catalog.light(loaded)
+        self.kept.keep(self._catalog.light(loaded))
         row = self._fold.table(uuid)
         if row is None:
             self._scan(loaded, None, "first seen")
@@ -387,7 +388,7 @@ class Follower:
         for uuid in self._fold.named(name):
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
-            self._loaded.pop(uuid, None)
+            self.kept.forget(uuid)
             self.reading_time.forget(uuid)
 
 
