@@ -17,6 +17,13 @@ MUTANTS = (
         "test_of_tables_with_much_metadata_so_many_are_kept_as_fit[of others the largest goes first]",
     ),
     Mutant(
+        "all that an owner wrote into the properties of a table is read with each of its events",
+        "iceberg/values.py",
+        "return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}",
+        "return dict(said)",
+        "authority/test_table_owner.py::test_of_its_properties_those_are_kept_by_which_a_table_is_maintained",
+    ),
+    Mutant(
         "refs and statistics are kept between two looks",
         "iceberg/catalog.py",
         "model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})",

@@ -37,7 +37,15 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads, never
-from isotherm.iceberg.values import ListSize, added_manifests, event_of, loaded_table, snapshot_of
+from isotherm.iceberg.values import (
+    MOST_TEXT,
+    ListSize,
+    added_manifests,
+    event_of,
+    loaded_table,
+    properties_of_use,
+    snapshot_of,
+)
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import (
@@ -203,7 +211,8 @@ class IcebergCatalog:
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             metadata = table.metadata
-            return Lies(str(metadata.table_uuid), metadata.location, dict(metadata.properties))
+            # A look keeps those of thousands of names.
+            return Lies(str(metadata.table_uuid), metadata.location[:MOST_TEXT], properties_of_use(metadata))
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
