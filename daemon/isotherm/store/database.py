@@ -239,8 +239,8 @@ def to_json(value: object) -> str:
     return _adapter(kind).dump_json(value).decode()
 
 
-def from_row(kind: type[Value], text: str) -> Value:
-    """A value of ours from a row of a store.
+def from_row(kind: type[Value], text: str, remedy: str) -> Value:
+    """A value of ours from a row of a store; `remedy` is what helps where it cannot be read.
 
     Raises:
         StoreError: it was damaged, or another version wrote it.
@@ -251,8 +251,7 @@ def from_row(kind: type[Value], text: str) -> Value:
         first = err.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise StoreError(
-            f"a stored {kind.__name__} cannot be read ({place + ': ' if place else ''}{first['msg']}): delete "
-            "fold.db, which the daemon makes again; if it is still so, restore ledger.db from a backup"
+            f"a stored {kind.__name__} cannot be read ({place + ': ' if place else ''}{first['msg']}): {remedy}"
         ) from err
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.lateness import Lateness
 from isotherm.core.model.changes import Change
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, to_json
+from isotherm.store.ledger.rows import from_row
 
 
 @dataclass(frozen=True, slots=True)
