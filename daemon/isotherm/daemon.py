@@ -49,8 +49,9 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.service.relay import Sources
 from isotherm.service.scan_reports import ScanReports
-from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
-from isotherm.store.database import StoreError, StoreTrouble
+from isotherm.store import FolderTakenError, StateFolder
+from isotherm.store.damage import Stores, have_looked_through, open_stores
+from isotherm.store.database import StoreError, StoreTrouble, is_damage
 from isotherm.telemetry.http import serve
 from isotherm.telemetry.metrics import Metrics
 
@@ -130,13 +131,7 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         if service is not None:
             _turn(service, stopping)
     except Exception as err:  # noqa: BLE001 (whatever it was stands in the log, not beside it)
-        event, code = ending_of(err)
-        trace = {"exc_info": True} if code == EXIT_CRASHED else {}
-        place = {"file": str(file)} if isinstance(err, ConfigError) else {}
-        # SQLite says that a disk is full, and not which.
-        where = {"state": str(config.state.path), **place}
-        logs.get().error(event, why=f"{type(err).__name__}: {err}", **where, **trace)
-        return code
+        return end_with(err, config, file)
     logs.get().info("stopped")
     return 0
 
@@ -151,6 +146,22 @@ def code_of_bad_state(err: StoreError | OSError) -> int:
     """The exit code of a start at which the state folder cannot be used: whether that may pass by itself."""
     passes = err.may_pass if isinstance(err, StoreError) else err.errno in PASSING
     return EXIT_ERROR if passes else EXIT_BAD_CONFIG
+
+
+def end_with(err: Exception, config: IsothermConfig, file: Path | None) -> int:
+    """Tell why the daemon ends, and have damage looked for at the next start; gives the exit code."""
+    event, code = ending_of(err)
+    trace = {"exc_info": True} if code == EXIT_CRASHED else {}
+    # SQLite says that a disk is full, and not which.
+    where = {"state": str(config.state.path)}
+    if isinstance(err, ConfigError):
+        where["file"] = str(file)
+    if is_damage(err):
+        where["hint"] = "the next start looks which of its files is damaged, and mends what it can"
+        with contextlib.suppress(OSError):  # such a disk may fail altogether
+            have_looked_through(config.state.path)
+    logs.get().error(event, why=f"{type(err).__name__}: {err}", **where, **trace)
+    return code
 
 
 def ending_of(err: Exception) -> tuple[str, int]:
@@ -219,27 +230,25 @@ def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0
                 return begun.result()
 
 
-def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
+def _stores(config: IsothermConfig) -> Stores:
     """What the daemon keeps. Raises StoreError, OSError."""
-    # A fold that this version cannot read is deleted. Where the ledger is refused, nothing may be touched: the newer
-    # version would have to scan every table again.
-    ledger = Ledger(config.state.path / "ledger.db")
-    fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
-    if trouble is not None:
-        logs.get().warning("fold_rebuilt", why=trouble)
-    return fold, ledger
+    stores = open_stores(config.state.path, now_ms())
+    if stores.rebuilt is not None:
+        logs.get().warning("fold_rebuilt", why=stores.rebuilt)
+    if stores.mended is not None:
+        logs.get().error("ledger_mended", why=stores.mended)
+    return stores
 
 
 def _service(
     config: IsothermConfig,
-    stores: tuple[Fold, Ledger],
+    stores: Stores,
     health: Health,
     listen: Callable[[Observation], None],
     wait_for: "_Patience",
     reports: ScanReports | None,
 ) -> Service | None:
     """The service on its real parts. Returns None where it is told to stop while it waits for one of them."""
-    fold, ledger = stores
     with contextlib.suppress(Unavailable):
         connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
@@ -262,8 +271,8 @@ def _service(
         executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
             config=config,
-            fold=fold,
-            ledger=ledger,
+            fold=stores.fold,
+            ledger=stores.ledger,
             events=events,
             catalog=catalog.IcebergCatalog(connected, now_ms),
             maintainer=IcebergMaintainer(connected, executor, now_ms),

@@ -70,7 +70,28 @@ def with_a_log_of_nothing(path):
     path.write_text(json.dumps(metadata))
 
 
+def with_partition_fields(path):
+    metadata = json.loads(path.read_text())
+    (spec,) = metadata["partition-specs"]
+    metadata["partition-specs"] += [
+        {
+            "spec-id": number,
+            "fields": [{**spec["fields"][0], "field-id": 1000 + number, "name": f"at_{number}"}],
+        }
+        for number in range(1, 3000)
+    ]
+    path.write_text(json.dumps(metadata))
+
+
+def with_a_long_location(path):
+    metadata = json.loads(path.read_text())
+    metadata["location"] += "x" * 300_000
+    path.write_text(json.dumps(metadata))
+
+
 METADATA = {
+    "partition fields that each event would read": with_partition_fields,
+    "a location that each event would read": with_a_long_location,
     "a gigabyte": larger,
     "more refs than anybody needs": with_refs,
     "a log of nothing": with_a_log_of_nothing,
@@ -91,6 +112,23 @@ def test_metadata_that_would_fill_the_memory_sets_its_table_aside_and_no_other(l
     assert "leave it out" in of(lab, seen.TableFailed)[0].error
     ended = {(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)}
     assert ended == {("shop.bbb", OutcomeKind.DONE)}
+    service.stop()
+
+
+KEEP = "history.expire.min-snapshots-to-keep"
+
+
+def test_of_its_properties_those_are_kept_by_which_a_table_is_maintained(lab):
+    """A million others were read with each of its events, and for each look at any table."""
+    others = {f"p{number}": "x" for number in range(10_000)}
+    said = {"gc.enabled": "false", "write.folder-storage.path": f"file://{lab.root}/else", KEEP: "x" * 10**6}
+    table = lab.create("shop.aaa", **others, **said)
+    lab.append(table, 1)
+    service = lab.settled()
+
+    kept = service.fold.table(uuid_of(table)).facts.properties
+    assert kept == said | {KEEP: "x" * 16_000}
+    assert dict(IcebergCatalog(lab.catalog).lies("shop.aaa").properties) == kept
     service.stop()
 
 

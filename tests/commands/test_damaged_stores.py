@@ -37,7 +37,8 @@ def asked(lab, *words):
     return result.exit_code, " ".join(result.output.split())
 
 
-REMEDY = "delete fold.db, which the daemon makes again; if it is still so, restore ledger.db from a backup"
+OF_THE_FOLD = "the daemon makes its table again; if it is still so, delete fold.db, which it makes again too"
+OF_THE_LEDGER = "restore ledger.db from a backup (docs/runbook.md#restore-the-ledger)"
 
 
 @pytest.mark.parametrize("words", [("plan",), ("explain", "shop.orders"), ("state", "shop.orders")])
@@ -53,7 +54,7 @@ def test_a_row_of_the_fold_that_cannot_be_read_is_told_in_a_sentence(worked, sta
     code, said = asked(worked, *words)
 
     assert (code, said[: len(complaint)]) == (1, complaint)
-    assert said.endswith(REMEDY)
+    assert said.endswith(OF_THE_FOLD)
 
 
 def test_a_row_of_the_ledger_that_cannot_be_read_is_told_in_a_sentence(worked, state):
@@ -61,7 +62,7 @@ def test_a_row_of_the_ledger_that_cannot_be_read_is_told_in_a_sentence(worked, s
     code, said = asked(worked, "explain", "shop.orders")
 
     assert (code, said.startswith("a stored Operation cannot be read (job_id: ")) == (1, True)
-    assert said.endswith(REMEDY)
+    assert said.endswith(OF_THE_LEDGER)
 
 
 def test_a_store_without_one_of_its_tables_is_told_in_a_sentence(worked, state):

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
-from isotherm.daemon import code_of_bad_state, ending_of, while_alive
+from isotherm.daemon import code_of_bad_state, end_with, ending_of, while_alive
+from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, StateConfig
 from isotherm.runtime.settings import ConfigError
 from isotherm.service.ports import Fenced
 from isotherm.store import Ledger
+from isotherm.store.damage import MARK
 from isotherm.store.database import StoreError
 
 
@@ -53,6 +55,28 @@ def test_what_goes_wrong_while_they_are_opened_is_raised():
 )
 def test_each_end_has_a_name_in_the_log_and_a_code(error, event, code):
     assert ending_of(error) == (event, code)
+
+
+def sqlite_says(path):
+    """What SQLite says of a file that is none of its own."""
+    path.write_bytes(b"x" * 5000)
+    with pytest.raises(sqlite3.DatabaseError) as error:
+        sqlite3.connect(path).execute("SELECT * FROM sqlite_master")
+    return error.value
+
+
+def test_where_sqlite_says_that_a_store_is_damaged_the_next_start_looks_through_both(tmp_path):
+    config = IsothermConfig(
+        catalog=CatalogConfig(properties={}),
+        kafka=KafkaConfig(properties={"bootstrap.servers": "unused"}),
+        state=StateConfig(path=tmp_path),
+        policies=tmp_path,
+    )
+
+    assert end_with(sqlite3.OperationalError("database or disk is full"), config, None) == 1
+    assert not (tmp_path / MARK).exists()
+    assert end_with(sqlite_says(tmp_path / "fold.db"), config, None) == 1
+    assert (tmp_path / MARK).exists()
 
 
 @pytest.mark.parametrize(

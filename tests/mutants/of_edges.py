@@ -114,6 +114,29 @@ MUTANTS = (
         "daemon/test_start.py::test_a_store_that_is_not_the_daemons_to_open_waits_for_a_person",
     ),
     Mutant(
+        "an index that does not fit its table ends the daemon at each start",
+        "daemon.py",
+        "    if is_damage(err):\n",
+        "    if False:\n",
+        "daemon/test_start.py::test_where_sqlite_says_that_a_store_is_damaged_the_next_start_looks_through_both",
+    ),
+    Mutant(
+        "a store in which SQLite found damage is looked through quickly all the same",
+        "store/damage.py",
+        "is_suspect = mark.exists()",
+        "is_suspect = False",
+        "store/test_damage.py::"
+        "test_a_fold_whose_index_did_not_reach_the_disk_is_made_again_at_the_start_after",
+    ),
+    Mutant(
+        "a ledger of which the indexes were made again is believed",
+        "store/damage.py",
+        '                self.hold(Hold(HoldKind.LEDGER, own, "", text, now_ms), told=False)\n',
+        "",
+        "store/test_damage.py::"
+        "test_a_ledger_whose_index_did_not_reach_the_disk_has_it_made_again_and_deletes_nothing",
+    ),
+    Mutant(
         "what SQLite cannot add up ends the daemon",
         "store/database.py",
         "if str(err) not in _OF_ROWS:",

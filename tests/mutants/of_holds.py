@@ -7,6 +7,21 @@ HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
 
 MUTANTS = (
+    Mutant(
+        "a damaged row that holds deletions back stops all tables",
+        "store/ledger/ledger.py",
+        '        except StoreError as err:\n            return f"why it was held back cannot be read: {err}"\n',
+        "        except ZeroDivisionError:\n            return None\n",
+        "service/test_damaged_holds.py::"
+        "test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted[True]",
+    ),
+    Mutant(
+        "a hold whose row is damaged stays for ever, whatever the topic says of it",
+        "service/holds.py",
+        "known = self._known(key)",
+        "known = self._ledger.hold_under(key)",
+        "service/test_damaged_holds.py::test_a_damaged_hold_is_mended_from_the_topic[it is lifted]",
+    ),
     # Holds
     Mutant(
         "a wait that is no JSON ends the daemon",

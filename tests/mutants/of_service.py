@@ -9,6 +9,29 @@ LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
     Mutant(
+        "of each table all its metadata is kept, however much it is",
+        "service/kept_tables.py",
+        "if sum(self._large.values()) <= self._others_bytes:",
+        "if True:",
+        "service/test_kept_tables.py::"
+        "test_of_tables_with_much_metadata_so_many_are_kept_as_fit[of others the largest goes first]",
+    ),
+    Mutant(
+        "all that an owner wrote into the properties of a table is read with each of its events",
+        "iceberg/values.py",
+        "return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}",
+        "return dict(said)",
+        "authority/test_table_owner.py::test_of_its_properties_those_are_kept_by_which_a_table_is_maintained",
+    ),
+    Mutant(
+        "refs and statistics are kept between two looks",
+        "iceberg/catalog.py",
+        "model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})",
+        "model_copy(update=left)",
+        "service/test_kept_tables.py::"
+        "test_what_is_kept_of_a_table_is_measured_without_what_only_a_confirmation_needs",
+    ),
+    Mutant(
         "work begins that the broker would not let us commit",
         "service/rounds.py",
         "if self._may_begin and self._is_ruled and self.consent.ask_again():",

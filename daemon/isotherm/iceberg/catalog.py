@@ -15,6 +15,8 @@ from typing import Any
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.typedef import IcebergBaseModel
 from requests import Response
 
 from isotherm.clients import timeouts
@@ -35,7 +37,15 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads, never
-from isotherm.iceberg.values import ListSize, added_manifests, event_of, loaded_table, snapshot_of
+from isotherm.iceberg.values import (
+    MOST_TEXT,
+    ListSize,
+    added_manifests,
+    event_of,
+    loaded_table,
+    properties_of_use,
+    snapshot_of,
+)
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import (
@@ -56,6 +66,8 @@ LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
 MOST_LISTS = 20_000
 """Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
+OF_CONFIRMATIONS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics")
+"""Lists of a table's metadata that nobody asks for until it is loaded again."""
 MILLISECOND = timedelta(milliseconds=1)
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
@@ -199,7 +211,8 @@ class IcebergCatalog:
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             metadata = table.metadata
-            return Lies(str(metadata.table_uuid), metadata.location, dict(metadata.properties))
+            # A look keeps those of thousands of names.
+            return Lies(str(metadata.table_uuid), metadata.location[:MOST_TEXT], properties_of_use(metadata))
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
@@ -273,14 +286,23 @@ class IcebergCatalog:
 
     @staticmethod
     def light(loaded: LoadedTable) -> LoadedTable:
-        """The same table without what only a confirmation needs: its snapshots but for the head."""
+        """The same table without what only a confirmation needs, such as its snapshots but for the head; with its size."""
         table: Table = loaded.handle
         head = table.current_snapshot()
-        small = {"snapshots": [] if head is None else [head], "snapshot_log": [], "metadata_log": []}
-        metadata = table.metadata.model_copy(update=small)
+        refs = {name: ref for name, ref in table.metadata.refs.items() if name == MAIN_BRANCH}
+        left = {"snapshots": [] if head is None else [head], "refs": refs}
+        metadata = table.metadata.model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})
         handle = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
         kept = {} if head is None else {head.snapshot_id: loaded.snapshots[head.snapshot_id]}
-        return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept), astray=())
+        return replace(
+            loaded,
+            handle=handle,
+            snapshots=kept,
+            parents=dict.fromkeys(kept),
+            astray=(),
+            # Format 3's own method refuses; that of all models writes it.
+            kept_bytes=len(IcebergBaseModel.model_dump_json(metadata)),
+        )
 
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey], go_on: GoOn = without_end

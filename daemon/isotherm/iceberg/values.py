@@ -20,6 +20,7 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.announcement import announcement
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.paths import PLACES
 from isotherm.contract.summary import (
     JOB_ID,
     NUMBER,
@@ -33,6 +34,7 @@ from isotherm.contract.summary import (
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
+from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.initial_defaults import column_with_default
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
@@ -46,6 +48,16 @@ MOST_ADDED = 5000
 of snapshots are in memory together."""
 
 
+MAX_FACTS_CHARS = 256_000
+"""Of a table's location and its partition fields, which are read with each of its events: a thousand fields and more."""
+CHARS_OF_FIELD = 120
+"""Of a partition field in a row of the fold, beside its texts."""
+MOST_TEXT = 16_000
+"""Characters of a property, and of a place, that are kept. No store takes longer names, and no number is as long."""
+PROPERTIES_OF_USE = tuple(dict.fromkeys((*PROPERTIES, *PLACES)))
+"""The properties by which tables are maintained and found. An owner may have set a million others."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListSize:
     """What the facts of a table take from its head's manifest list, which need not be read again for it."""
@@ -56,7 +68,11 @@ class ListSize:
 
 
 def loaded_table(table: Table, name: str, known: ListSize | None = None) -> LoadedTable:
-    """PyIceberg's table as ours."""
+    """PyIceberg's table as ours.
+
+    Raises:
+        UnreadableError: what would be read with each of its events is too long.
+    """
     metadata = table.metadata
     head = table.current_snapshot()
     kept = needed_until_ms(metadata)
@@ -105,16 +121,23 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
             fields[field_id] = PartitionField(
                 field_id, part.name, str(part.transform), source, is_current=is_current
             )
+    chars = sum(len(f.name) + len(f.transform) + len(f.source_type) + CHARS_OF_FIELD for f in fields.values())
+    if chars + len(metadata.location) > MAX_FACTS_CHARS:
+        raise UnreadableError(
+            f"its location has more than {MAX_FACTS_CHARS} characters, with its {len(fields)} partition fields; "
+            "leave it out"
+        )
+    oldest_job = next(
+        (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""
+    )
     return TableFacts(
-        oldest_job=next(
-            (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""
-        ),
+        oldest_job=oldest_job[:MOST_TEXT],
         rewritten_in=rewritten_by_others(metadata),
         location=metadata.location,
         format_version=metadata.format_version,
         fields=tuple(fields[field_id] for field_id in sorted(fields)),
         default_spec_id=metadata.default_spec_id,
-        properties=dict(metadata.properties),
+        properties=properties_of_use(metadata),
         manifests=listed.manifests,
         metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
@@ -122,6 +145,12 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         default_of=column_with_default(metadata),
         unpublished=unpublished(metadata),
     )
+
+
+def properties_of_use(metadata: TableMetadata) -> dict[str, str]:
+    """The properties by which a table is maintained and found, cut to a length at which they mean the same."""
+    said = metadata.properties
+    return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}
 
 
 def rewritten_by_others(metadata: TableMetadata) -> int | None:

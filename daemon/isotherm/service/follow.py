@@ -14,7 +14,6 @@ from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
 from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partitions import with_epochs
@@ -22,6 +21,7 @@ from isotherm.core.state import StateError, built, with_pauses
 from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
+from isotherm.service.kept_tables import KeptTables
 from isotherm.service.planning import verdicts_rest_on
 from isotherm.service.ports import (
     Catalog,
@@ -39,7 +39,7 @@ from isotherm.service.survey import place
 from isotherm.service.two_names import TwoNames, second_entry
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
-from isotherm.store.ledger import Account, Ledger
+from isotherm.store.ledger import Ledger
 
 RECALLED = 1000
 """Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
@@ -86,7 +86,7 @@ class Follower:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
-        self._loaded: dict[str, LoadedTable] = {}
+        self.kept = KeptTables()
         self.reading_time = reading_time
         self._made_again: set[str] = set()
         """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
@@ -96,8 +96,8 @@ class Follower:
         """Names that only events speak of: the catalog is asked once about each, a few in each round."""
 
     def loaded(self, uuid: str) -> LoadedTable | None:
-        """The table as it was loaded last, without its older snapshots."""
-        return self._loaded.get(uuid)
+        """The table as it was loaded last, without its older snapshots; None where it is too large to be kept."""
+        return self.kept.get(uuid)
 
     def confirm(self, name: str) -> LoadedTable | None:
         """The table as the catalog has it now, with the fold brought to its head. Returns None where it is gone.
@@ -233,7 +233,7 @@ class Follower:
         fields = with_epochs(loaded.facts.fields, epochs)
         facts = replace(loaded.facts, fields=fields, confirmed_at_ms=self._now_ms())
         loaded = replace(loaded, facts=facts)
-        self._loaded[uuid] = self._catalog.light(loaded)
+        self.kept.keep(self._catalog.light(loaded))
         row = self._fold.table(uuid)
         if row is None:
             self._scan(loaded, None, "first seen")
@@ -357,7 +357,7 @@ class Follower:
             before=None if before is None else before.state,
         )
         with self._ledger.transaction():
-            self._account_all(uuid, loaded.log(), now_ms)
+            self._ledger.account_found(uuid, loaded.log(), now_ms)
             facts = note_seen(self._ledger, loaded, None, now_ms)
         self._fold.replace(state, facts, partitions, loaded.log(), loaded.astray)
         seconds = self.reading_time.done(Work.SCAN, uuid, started_s)
@@ -370,30 +370,13 @@ class Follower:
         self._fold.distrust(uuid)
         return True
 
-    def _account_all(self, uuid: str, log: Sequence[Snapshot], now_ms: int) -> None:
-        """Account for the snapshots that a scan came upon, oldest first.
-
-        What was there before the first of which there is an account counts as announced: its announcement is not ours
-        to make. A later one was missed, and what is known already stays as it is known. Which is later the table says:
-        the clocks of its writers may differ.
-        """
-        oldest, is_later = self._ledger.oldest_account(uuid), False
-        for snapshot in log:
-            if self._ledger.is_known(uuid, snapshot.snapshot_id):
-                is_later = True
-                continue
-            number, at_ms = place = snapshot.sequence_number, snapshot.committed_at_ms
-            was_there = oldest is None or (not is_later and place < oldest)
-            account = Account(snapshot.snapshot_id, number, "found", at_ms, now_ms, None, was_there)
-            self._ledger.account(uuid, [account])
-
     def _gone(self, name: str, why: str) -> None:
         self.suspects.discard(name)
         self._two_names.gone(name)
         for uuid in self._fold.named(name):
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
-            self._loaded.pop(uuid, None)
+            self.kept.forget(uuid)
             self.reading_time.forget(uuid)
 
 

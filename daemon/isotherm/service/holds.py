@@ -23,7 +23,7 @@ from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Ta
 from isotherm.service.barrier import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
-from isotherm.store.database import from_json
+from isotherm.store.database import StoreError, from_json
 from isotherm.store.ledger import Ledger
 
 
@@ -140,6 +140,9 @@ class Holds:
                     self._take_or_reject(key, value)
             if reading.is_whole:
                 self._ledger.tell_again(but=reading.records.keys())
+        if self._ledger.is_hold_damaged():
+            # Written again, so that a person can lift it.
+            self.doubt_ledger("why the ledger of this daemon was doubted cannot be read any more")
         self._compare_age(reading)
         self._tell()
         return True
@@ -223,7 +226,7 @@ class Holds:
             self._listen(HoldRejected(key, f"it could not be taken in: {type(err).__name__}: {err}"))
 
     def _take(self, key: str, value: bytes | None) -> None:
-        known = self._ledger.hold_under(key)
+        known = self._known(key)
         if value is None:
             self._ledger.lift(key, told=True)
             if known is not None:
@@ -233,6 +236,13 @@ class Holds:
         if hold != known:
             self._ledger.hold(hold, told=True)
             self._changed(hold, is_held=True)
+
+    def _known(self, key: str) -> Hold | None:
+        """What was held under this key. Of a row that cannot be read its key alone counts, so that it is mended."""
+        try:
+            return self._ledger.hold_under(key)
+        except StoreError as err:
+            return Hold(HoldKind.HALT, key.partition("/")[0], "", str(err), 0, under=key)
 
     def _changed(self, hold: Hold, *, is_held: bool) -> None:
         self._on_change(hold)

@@ -386,7 +386,8 @@ class Rounds:
         """The same request at the head that the catalog confirms in this round, or None where there is none."""
         uuid, name = planned.table.uuid, planned.table.name
         row = self.fold.table(uuid)
-        if row is None or row.facts.confirmed_at_ms >= self._began_at_ms:
+        is_kept = self.follower.loaded(uuid) is not None
+        if row is None or (is_kept and row.facts.confirmed_at_ms >= self._began_at_ms):
             return planned
         # Where that fails, it is asked for before anything is planned for it again.
         self.follower.suspects.add(name)

@@ -22,19 +22,23 @@ from isotherm.store.fold.writers import Writers
 class Fold(Tables, Partitions, Journal, Writers):
     """The fold of all tables."""
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:
         self.path, self.is_read_only = path, read_only
-        self.db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
+        self.db = connect(path, (SCHEMA,), VERSION, read_only=read_only, is_suspect=is_suspect)
 
     @classmethod
-    def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:
+    def open_or_rebuild(cls, path: Path, *, is_suspect: bool = False) -> tuple["Fold", str | None]:
         """The fold, made again where the file is corrupt or of another version; then also why.
+
+        Args:
+            path: the file.
+            is_suspect: look thoroughly whether it is corrupt.
 
         Raises:
             StoreError: it is locked, the disk is full, or it cannot be opened: that is no reason to delete it.
         """
         try:
-            return cls(path), None
+            return cls(path, is_suspect=is_suspect), None
         except StoreError as err:
             if isinstance(err.__cause__, StoreBusy):
                 raise

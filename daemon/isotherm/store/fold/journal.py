@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from isotherm.core.model.changes import Change
 from isotherm.core.state import Prior
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, to_json
+from isotherm.store.fold.rows import from_row
 
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""

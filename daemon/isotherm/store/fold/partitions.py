@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.state import PartitionState
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, to_json
+from isotherm.store.fold.rows import from_row
 from isotherm.store.fold.tables import Decisions
 
 _NOT_OWED = (Verdict.OFF, Verdict.CLEAN, Verdict.RESTING)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import TableState
-from isotherm.store.database import Part, StoreError, from_row, to_json
+from isotherm.store.database import Part, StoreError, to_json
+from isotherm.store.fold.rows import from_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.core.model.writers import Word
 from isotherm.core.units import DAY_MS
-from isotherm.store.database import Part, StoreError, from_row, to_json
+from isotherm.store.database import Part, StoreError, to_json
+from isotherm.store.fold.rows import from_row
 
 MAX_INTENTS = 100
 """Open intents of one table. A writer has one for each upsert that runs."""

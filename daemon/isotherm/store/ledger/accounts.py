@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.lateness import Lateness
 from isotherm.core.model.changes import Change
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.rewriters import Watch
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, to_json
+from isotherm.store.ledger.rows import from_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,23 @@ class Accounts(Part):
                 for account in accounts
             ],
         )
+
+    def account_found(self, uuid: str, log: Iterable[Snapshot], now_ms: int) -> None:
+        """Account for the snapshots that a scan came upon, oldest first.
+
+        What was there before the first of which there is an account counts as announced: its announcement is not ours
+        to make. A later one was missed, and what is known already stays as it is known. Which is later the table says:
+        the clocks of its writers may differ.
+        """
+        oldest, is_later = self.oldest_account(uuid), False
+        for snapshot in log:
+            if self.is_known(uuid, snapshot.snapshot_id):
+                is_later = True
+                continue
+            number, at_ms = place = snapshot.sequence_number, snapshot.committed_at_ms
+            was_there = oldest is None or (not is_later and place < oldest)
+            account = Account(snapshot.snapshot_id, number, "found", at_ms, now_ms, None, was_there)
+            self.account(uuid, [account])
 
     def forget_account(self, uuid: str, snapshot_id: int) -> None:
         """The catalog has never had the snapshot: somebody made it up."""

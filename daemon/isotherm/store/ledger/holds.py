@@ -6,7 +6,8 @@ from contextlib import suppress
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine, hold_key
-from isotherm.store.database import Part, StoreError, from_row, to_json
+from isotherm.store.database import Part, StoreError, to_json
+from isotherm.store.ledger.rows import from_row
 
 
 class Holds(Part):

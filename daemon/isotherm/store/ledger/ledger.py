@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from isotherm.core.observations import PoliciesLoaded
-from isotherm.store.database import connect, from_row, to_json
+from isotherm.store.database import StoreError, connect, to_json
 from isotherm.store.ledger.accounts import Accounts
 from isotherm.store.ledger.deletions import HAS_BEFORE, JOB_BEFORE, Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.places import Places
 from isotherm.store.ledger.reads import ReadTables
+from isotherm.store.ledger.rows import from_row
 from isotherm.store.ledger.schema import VERSIONS
 from isotherm.store.ledger.silences import Silences
 
@@ -75,8 +76,8 @@ another expiry, which has not ended, may give them back."""
 class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTables):
     """The ledger of all tables."""
 
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True)
+    def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:
+        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True, is_suspect=is_suspect)
         self._looked_through = ""
         """The expiry up to which was looked whether what they took may be forgotten."""
 
@@ -111,7 +112,18 @@ class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTable
 
     def deletions_held(self) -> str | None:
         """Why nothing is deleted, or None where deletions may go ahead."""
-        return next((hold.why for hold in self.holds(self.id)), None)
+        try:
+            return next((hold.why for hold in self.holds(self.id)), None)
+        except StoreError as err:
+            return f"why it was held back cannot be read: {err}"
+
+    def is_hold_damaged(self) -> bool:
+        """Whether the row cannot be read that says why nothing is deleted."""
+        try:
+            self.holds(self.id)
+        except StoreError:
+            return True
+        return False
 
     # Policies
 

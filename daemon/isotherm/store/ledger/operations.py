@@ -8,7 +8,8 @@ from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, to_json
+from isotherm.store.ledger.rows import from_row
 
 PASSING = frozenset({Reason.STALE, Reason.OWNER, Reason.STOPPED, Reason.HALTED, Reason.PAUSED, Reason.POLICY})
 """Ends of an expiry that say nothing against the next one."""
