@@ -254,16 +254,6 @@ MUTANTS = (
         "iceberg/compaction/test_commit_outcome.py::test_committing_twice_changes_nothing",
     ),
     Mutant(
-        "live files of an expired commit count as a crash's leftovers",
-        OUTCOME,
-        'if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):',
-        "if False:",
-        (
-            "iceberg/compaction/test_commit_outcome.py::"
-            "test_a_commit_whose_snapshot_was_expired_before_anyone_looked"
-        ),
-    ),
-    Mutant(
         "another table under the name says what became of a job",
         OUTCOME,
         "if loaded.table.uuid == uuid:",

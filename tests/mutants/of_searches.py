@@ -153,8 +153,8 @@ MUTANTS = (
     ),
     Mutant(
         "nobody remembers over a restart how far a table had come",
-        "service/follow.py",
-        "                self._ledger.see(uuid, loaded.seen_through, self._now_ms())\n",
+        "service/rewriters.py",
+        "    ledger.see(uuid, loaded.seen_through, now_ms)\n",
         "",
         "service/test_metadata_versions.py::test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it",
     ),

@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came after the first account is told apart by the writers' clocks",
-        "service/follow.py",
+        "store/ledger/accounts.py",
         "was_there = oldest is None or (not is_later and place < oldest)",
         "was_there = oldest is None or at_ms < oldest[1]",
         "service/test_lost_stores.py::test_a_snapshot_by_a_clock_that_is_behind_is_announced_though_the_fold_is_lost",
@@ -361,8 +361,8 @@ MUTANTS = (
     Mutant(
         "each wait of a table is held against all of its waits",
         "service/holds.py",
-        "known = self._ledger.hold_under(key)",
-        "known = {one.key: one for one in self._ledger.holds(key.partition('/')[0])}.get(key)",
+        "return self._ledger.hold_under(key)",
+        "return {one.key: one for one in self._ledger.holds(key.partition('/')[0])}.get(key)",
         "service/test_told_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
     ),
     Mutant(
