@@ -45,6 +45,13 @@ MUTANTS = (
         "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
     ),
     Mutant(
+        "a table's owner fills the memory in which all tables are read",
+        "isotherm_ingest/tables/read_options.py",
+        "if value is not None and not least <= value <= most:",
+        "if False:",
+        "ingest/tables/test_read_options.py::test_what_an_owner_says_is_done_up_to_a_limit",
+    ),
+    Mutant(
         "what was learned of a topic is kept for ever",
         "isotherm_ingest/batches/routing.py",
         "if count > KEPT}",

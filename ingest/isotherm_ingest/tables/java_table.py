@@ -22,6 +22,7 @@ from isotherm.runtime import logs
 from isotherm_ingest.failures import TableChanged, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
+from isotherm_ingest.tables.read_options import read_options
 
 COLUMNS = "columns_of_the_table"
 """A view of the writer's own session, by which conditions on the table's columns are understood."""
@@ -77,6 +78,8 @@ class JavaTable:
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
         self._now = now
+        mapper = self.iceberg.util.JsonUtil.mapper()
+        self.properties: dict[str, str] = json.loads(mapper.writeValueAsString(self.table.properties()))
         metadata = now.table.metadata
         found = self.table.schema().schemaId(), self.table.spec().specId()
         if found != (metadata.current_schema_id, metadata.default_spec_id):
@@ -108,7 +111,10 @@ class JavaTable:
         else:
             table = make.create(self.table, self.iceberg.spark.TimeTravel.version(str(snapshot_id)))
         nothing = self.jvm.scala.Option.empty()
-        relation = spark.execution.datasources.v2.DataSourceV2Relation.create(table, nothing, nothing)
+        options = spark.util.CaseInsensitiveStringMap(read_options(self.properties))
+        relation = spark.execution.datasources.v2.DataSourceV2Relation.create(
+            table, nothing, nothing, options, nothing
+        )
         return DataFrame(spark.classic.Dataset.ofRows(self._session._jsparkSession, relation), self._session)
 
     def condition(self, text: str) -> Any:
