@@ -4,6 +4,8 @@ from mutants.mutant import Mutant
 
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
+REFUSALS = "isotherm_ingest/tables/refusals.py"
+OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
@@ -50,6 +52,20 @@ MUTANTS = (
         "if value is not None and not least <= value <= most:",
         "if False:",
         "ingest/tables/test_read_options.py::test_what_an_owner_says_is_done_up_to_a_limit",
+    ),
+    Mutant(
+        "a table's owner has Java make an object of any class",
+        REFUSALS,
+        "if CODE in properties:",
+        "if False:",
+        OF_REFUSALS + "test_a_table_chooses_neither_code_nor_files_that_nobody_writes_here",
+    ),
+    Mutant(
+        "a table's owner has Java connect to any host",
+        REFUSALS,
+        "if why := _elsewhere(now, place):",
+        "if False:",
+        OF_REFUSALS + "test_a_table_chooses_no_disk_and_no_host",
     ),
     Mutant(
         "what was learned of a topic is kept for ever",

@@ -6,7 +6,7 @@ from a snapshot of our choice. It is reached through PySpark's own gateway. Data
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.runtime import logs
-from isotherm_ingest.failures import TableChanged, brief
+from isotherm_ingest.failures import TableChanged, TableRefused, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 from isotherm_ingest.tables.read_options import read_options
+from isotherm_ingest.tables.refusals import refusal
 
 COLUMNS = "columns_of_the_table"
 """A view of the writer's own session, by which conditions on the table's columns are understood."""
@@ -65,6 +66,7 @@ class JavaTable:
 
         Raises:
             TableChanged: it has another schema or spec by now.
+            TableRefused: it says of itself by now what it may not.
         """
         context: Any = session.sparkContext
         self._session = session
@@ -78,12 +80,25 @@ class JavaTable:
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
         self._now = now
-        mapper = self.iceberg.util.JsonUtil.mapper()
-        self.properties: dict[str, str] = json.loads(mapper.writeValueAsString(self.table.properties()))
+        self._mapper = self.iceberg.util.JsonUtil.mapper()
+        if why := self._refusal():
+            raise TableRefused(why)
         metadata = now.table.metadata
         found = self.table.schema().schemaId(), self.table.spec().specId()
         if found != (metadata.current_schema_id, metadata.default_spec_id):
             raise TableChanged(f"{now.name} has another schema or partition spec than when it was looked at")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties, as Java has them now: a commit loads them again."""
+        properties: dict[str, str] = json.loads(
+            self._mapper.writeValueAsString(self.table.operations().current().properties())
+        )
+        return properties
+
+    def _refusal(self) -> str:
+        """Why the table is not written, as Java has it now."""
+        return refusal(self._now, self.table.operations().current().location(), self.properties)
 
     @property
     def format_version(self) -> int:
@@ -165,7 +180,8 @@ class JavaTable:
         if change.referenced:
             delta.validateDataFilesExist(self.java_list(change.referenced))
             delta.validateDeletedFiles()
-        delta.validateWith(Fence(read_at, summary.get(INGEST_PIPELINE, "")))
+        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal)
+        delta.validateWith(fence)
         for key, value in summary.items():
             delta.set(key, value)
         spared = Spared()
@@ -242,13 +258,18 @@ class Fence:
     tries. So a driver that read an old vector never commits, whatever keys its rows have.
     """
 
-    def __init__(self, read_at: int | None, pipeline: str) -> None:
+    def __init__(self, read_at: int | None, pipeline: str, refusal: Callable[[], str] = str) -> None:
         self._read_at = read_at
         self._pipeline = pipeline
+        self._refusal = refusal
+        """Says why the table is not written, as it is at a try."""
         self._why = ""
 
     def validate(self, snapshots: Any) -> bool:
-        """Whether nothing of ours came after the snapshot."""
+        """Whether nothing of ours came after the snapshot, and its owner has said nothing that keeps it from being written."""
+        self._why = self._refusal()
+        if self._why:
+            return False
         ancestors = snapshots.iterator()
         while ancestors.hasNext():
             snapshot = ancestors.next()
