@@ -68,6 +68,13 @@ MUTANTS = (
         OF_REFUSALS + "test_a_table_chooses_no_disk_and_no_host",
     ),
     Mutant(
+        "a table's owner has all tables wait for its commit for days",
+        REFUSALS,
+        "if longest_ms > WAIT_MS:",
+        "if False:",
+        OF_REFUSALS + "test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries",
+    ),
+    Mutant(
         "what was learned of a topic is kept for ever",
         "isotherm_ingest/batches/routing.py",
         "if count > KEPT}",

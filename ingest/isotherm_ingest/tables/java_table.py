@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.java_gateway import ensure_callback_server_started
@@ -18,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm.runtime import logs
-from isotherm_ingest.failures import TableChanged, TableRefused, brief
+from isotherm.runtime import clock, logs
+from isotherm_ingest.failures import CommitTooLate, TableChanged, TableRefused, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 from isotherm_ingest.tables.read_options import read_options
@@ -27,6 +28,9 @@ from isotherm_ingest.tables.refusals import refusal
 
 COLUMNS = "columns_of_the_table"
 """A view of the writer's own session, by which conditions on the table's columns are understood."""
+
+TRY_FOR_S = 60.0
+"""After that no further try begins: every table of the batch waits. Iceberg's own four tries pause a second and a half."""
 
 _starting = threading.Lock()
 
@@ -56,13 +60,14 @@ class Committed:
 class JavaTable:
     """A table, as it was loaded to be written."""
 
-    def __init__(self, session: SparkSession, name: str, now: TableNow) -> None:
+    def __init__(self, session: SparkSession, name: str, now: TableNow, try_for_s: float = TRY_FOR_S) -> None:
         """Load a table.
 
         Args:
             session: its catalogs are used.
             name: quoted as Spark's SQL names it.
             now: the table as it was looked at; what is written was made for that.
+            try_for_s: how long a commit is tried.
 
         Raises:
             TableChanged: it has another schema or spec by now.
@@ -80,6 +85,7 @@ class JavaTable:
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
         self._now = now
+        self._try_for_s = try_for_s
         self._mapper = self.iceberg.util.JsonUtil.mapper()
         if why := self._refusal():
             raise TableRefused(why)
@@ -161,6 +167,7 @@ class JavaTable:
         condition may match, or a data file is gone in which rows are deleted.
 
         Raises:
+            CommitTooLate: others were faster, all the time; nothing was committed.
             Py4JJavaError: with `ValidationException` or `CommitFailedException` nothing was committed; with
                 `CommitStateUnknownException` nobody knows.
         """
@@ -180,13 +187,20 @@ class JavaTable:
         if change.referenced:
             delta.validateDataFilesExist(self.java_list(change.referenced))
             delta.validateDeletedFiles()
-        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal)
+        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
         delta.validateWith(fence)
         for key, value in summary.items():
             delta.set(key, value)
         spared = Spared()
         delta.deleteWith(spared)
-        delta.commit()
+        try:
+            delta.commit()
+        except Py4JJavaError as err:
+            if fence.is_late:  # else it would be tried again, for as long as others commit
+                raise CommitTooLate(
+                    f"others commit to {self._now.name} so often that its own commit came too late for {self._try_for_s:g} s"
+                ) from err
+            raise
         self._delete(spared.paths)
         return Committed(self._id_of(summary), self._as_left())
 
@@ -258,16 +272,22 @@ class Fence:
     tries. So a driver that read an old vector never commits, whatever keys its rows have.
     """
 
-    def __init__(self, read_at: int | None, pipeline: str, refusal: Callable[[], str] = str) -> None:
+    def __init__(
+        self, read_at: int | None, pipeline: str, refusal: Callable[[], str], try_for_s: float
+    ) -> None:
         self._read_at = read_at
         self._pipeline = pipeline
         self._refusal = refusal
         """Says why the table is not written, as it is at a try."""
+        self._until_s = clock.monotonic_s() + try_for_s
+        self.is_late = False
+        """Whether a try came so late that it was the last."""
         self._why = ""
 
     def validate(self, snapshots: Any) -> bool:
         """Whether nothing of ours came after the snapshot, and its owner has said nothing that keeps it from being written."""
-        self._why = self._refusal()
+        self.is_late = clock.monotonic_s() > self._until_s
+        self._why = "it was tried for too long" if self.is_late else self._refusal()
         if self._why:
             return False
         ancestors = snapshots.iterator()

@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.paths import PLACES
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.failures import CommitTooLate, TableRefused, Verdict, verdict
 from isotherm_ingest.tables.java_table import JavaTable
 from isotherm_ingest.tables.lake import Lake, TableNow
 from isotherm_ingest.tables.refusals import must_be_written
@@ -93,6 +93,36 @@ def test_ordinary_places_are_written(lies, place, io):
     must_be_written(table(lies, io=io))
 
 
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"retry.min-wait-ms": "2000000000", "retry.max-wait-ms": "2147483647"}, "wait up to 2147483 s"),
+        ({"retry.num-retries": "1000", "retry.max-wait-ms": "61000"}, "wait up to 61 s"),
+        ({"status-check.min-wait-ms": "100000", "status-check.max-wait-ms": "100000"}, "wait up to 100 s"),
+        ({"status-check.num-retries": "1000000"}, "looked for 1000000 times"),
+        ({"retry.max-wait-ms": "long"}, "no number where one is due"),
+    ],
+)
+def test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries(properties, why):
+    with pytest.raises(TableRefused, match=why):
+        must_be_written(table(**{f"commit.{name}": value for name, value in properties.items()}))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"retry.num-retries": "20"},
+        {"retry.num-retries": "100", "retry.min-wait-ms": "1000", "retry.max-wait-ms": "60000"},
+        {"retry.num-retries": "0", "retry.total-timeout-ms": "2147483647"},
+        # It is never reached.
+        {"retry.max-wait-ms": "600000"},
+        {"status-check.num-retries": "20", "status-check.max-wait-ms": "30000"},
+    ],
+)
+def test_ordinary_tries_are_made_as_the_table_says(properties):
+    must_be_written(table(**{f"commit.{name}": value for name, value in properties.items()}))
+
+
 @pytest.fixture
 def orders(lake, lake_folder, request):
     """A table, and what loads it as ingest does, under a name of its own."""
@@ -127,4 +157,17 @@ def test_what_an_owner_says_while_it_is_committed_is_seen_before_anything_is_wri
     with pytest.raises(Py4JJavaError, match="names code"):
         ours.append([], {INGEST_PIPELINE: "shop", INGEST_TOKEN: "{}"})
 
+    assert load().head is None
+
+
+@pytest.mark.spark
+def test_a_commit_that_comes_too_late_fails_for_its_table_and_is_not_tried_at_once(spark, orders):
+    _, load = orders
+    now = load()
+    ours = JavaTable(spark, f"{CATALOG}.{now.name}", now, try_for_s=-1)
+
+    with pytest.raises(CommitTooLate, match="others commit to") as late:
+        ours.append([], {INGEST_PIPELINE: "shop", INGEST_TOKEN: "{}"})
+
+    assert verdict(late.value) is Verdict.FAILED
     assert load().head is None
