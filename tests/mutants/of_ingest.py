@@ -75,6 +75,21 @@ MUTANTS = (
         OF_REFUSALS + "test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries",
     ),
     Mutant(
+        "a partition's folder is called by a text of any length",
+        "isotherm_ingest/workers/partitions.py",
+        "if not is_long(path):",
+        "if True:",
+        "ingest/workers/test_files.py::test_a_text_of_any_length_is_a_partition",
+    ),
+    Mutant(
+        "deletes go into a folder that is called by a text of any length",
+        "isotherm_ingest/tables/delete_files.py",
+        "partition.size() and not is_long(spec.partitionToPath(partition))",
+        "partition.size()",
+        "ingest/tables/test_upsert.py::"
+        "test_rows_of_a_partition_whose_name_is_longer_than_a_folders_are_changed_like_others",
+    ),
+    Mutant(
         "what was learned of a topic is kept for ever",
         "isotherm_ingest/batches/routing.py",
         "if count > KEPT}",
