@@ -90,6 +90,13 @@ MUTANTS = (
         "test_rows_of_a_partition_whose_name_is_longer_than_a_folders_are_changed_like_others",
     ),
     Mutant(
+        "a list of small numbers becomes as much text as it says",
+        "isotherm_ingest/decode/statement.py",
+        'return f"CASE WHEN is_bounded THEN {value} END"',
+        "return value",
+        "ingest/decode/test_kinds.py::test_a_list_of_numbers_becomes_no_text_that_is_a_thousand_times_as_long",
+    ),
+    Mutant(
         "what was learned of a topic is kept for ever",
         "isotherm_ingest/batches/routing.py",
         "if count > KEPT}",
