@@ -19,6 +19,10 @@ class TableChanged(RuntimeError):  # noqa: N818 (a state of the table, not a mis
     """Somebody has given the table another schema or spec since it was looked at."""
 
 
+class CommitTooLate(RuntimeError):  # noqa: N818 (nobody's mistake)
+    """Others committed to the table all the time. It is left out for a while: others wait for its commit."""
+
+
 class Verdict(StrEnum):
     """What to do about a failed write."""
 
@@ -52,6 +56,8 @@ def verdict(error: BaseException) -> Verdict:
     """What to do about what a write raised."""
     if isinstance(error, TableChanged):
         return Verdict.CONFLICT
+    if isinstance(error, CommitTooLate):
+        return Verdict.FAILED
     text = str(error)
     if any(mark in text for mark in _UNKNOWN):
         return Verdict.UNKNOWN

@@ -46,6 +46,10 @@ LOCAL = {
     # Nobody else has to reach this process. On a cluster, executors do: Spark takes the host's name there.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Where a task finds no memory, Spark ends the JVM, which is the driver's here: one table, or one message, would end
+    # ingest of all of them, at each start. So the task alone fails, and its table is tried in smaller pieces. On a
+    # cluster an executor ends, and comes again.
+    "spark.executor.killOnFatalError.depth": "0",
 }
 WORKERS = {
     # Messages are decoded in Python, by Arrow and DuckDB.

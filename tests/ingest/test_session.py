@@ -42,6 +42,13 @@ def test_executors_of_a_cluster_are_not_sent_to_their_own_machine_for_the_driver
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & session_conf(config(CLUSTER)).keys()
 
 
+def test_a_task_that_finds_no_memory_does_not_end_the_jvm_in_which_all_tables_are_written():
+    name = "spark.executor.killOnFatalError.depth"
+
+    assert "0" == session_conf(config("local[2]"))[name]
+    assert name not in session_conf(config(CLUSTER)), "an executor of its own ends, and is started again"
+
+
 def test_no_secret_is_on_the_command_line_of_the_jvm():
     """Each user of the machine can read it."""
     secrets = ["credential: 'id:hidden'", "s3.secret-access-key: hidden", "token: hidden"]

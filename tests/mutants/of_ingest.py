@@ -4,6 +4,8 @@ from mutants.mutant import Mutant
 
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
+REFUSALS = "isotherm_ingest/tables/refusals.py"
+OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
@@ -51,6 +53,56 @@ MUTANTS = (
         ' or "java.lang.OutOfMemoryError" in str(error)',
         "",
         "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "a table's owner fills the memory in which all tables are read",
+        "isotherm_ingest/tables/read_options.py",
+        "if value is not None and not least <= value <= most:",
+        "if False:",
+        "ingest/tables/test_read_options.py::test_what_an_owner_says_is_done_up_to_a_limit",
+    ),
+    Mutant(
+        "a table's owner has Java make an object of any class",
+        REFUSALS,
+        "if CODE in properties:",
+        "if False:",
+        OF_REFUSALS + "test_a_table_chooses_neither_code_nor_files_that_nobody_writes_here",
+    ),
+    Mutant(
+        "a table's owner has Java connect to any host",
+        REFUSALS,
+        "if why := _elsewhere(now, place):",
+        "if False:",
+        OF_REFUSALS + "test_a_table_chooses_no_disk_and_no_host",
+    ),
+    Mutant(
+        "a table's owner has all tables wait for its commit for days",
+        REFUSALS,
+        "if longest_ms > WAIT_MS:",
+        "if False:",
+        OF_REFUSALS + "test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries",
+    ),
+    Mutant(
+        "a partition's folder is called by a text of any length",
+        "isotherm_ingest/workers/partitions.py",
+        "if not is_long(path):",
+        "if True:",
+        "ingest/workers/test_files.py::test_a_text_of_any_length_is_a_partition",
+    ),
+    Mutant(
+        "deletes go into a folder that is called by a text of any length",
+        "isotherm_ingest/tables/delete_files.py",
+        "partition.size() and not is_long(spec.partitionToPath(partition))",
+        "partition.size()",
+        "ingest/tables/test_upsert.py::"
+        "test_rows_of_a_partition_whose_name_is_longer_than_a_folders_are_changed_like_others",
+    ),
+    Mutant(
+        "a list of small numbers becomes as much text as it says",
+        "isotherm_ingest/decode/statement.py",
+        'return f"CASE WHEN is_bounded THEN {value} END"',
+        "return value",
+        "ingest/decode/test_kinds.py::test_a_list_of_numbers_becomes_no_text_that_is_a_thousand_times_as_long",
     ),
     Mutant(
         "what was learned of a topic is kept for ever",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isotherm_ingest.session import JAVA_OPTIONS, WORKERS
+from isotherm_ingest.session import JAVA_OPTIONS, LOCAL, WORKERS
 
 CATALOG = "lake"
 DRIVER_MEMORY = "1536m"
@@ -61,8 +61,7 @@ def start_session(lake: Lake, jars: list[Path], scratch: Path, **more: str) -> A
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": DRIVER_MEMORY,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **LOCAL,
         # On the class path rather than in spark.jars: nothing is copied, and JDBC finds its driver.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars),
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
-from isotherm_ingest.decode.numbers import MAX_SCALE
+from isotherm_ingest.decode.numbers import MAX_PADDING, MAX_SCALE
 
 OutOfRange = Literal["dead_letter", "null", "clamp"]
 """What becomes of a time outside of the years 1 to 9999: the whole change is a dead letter, the value is null, or it
@@ -48,6 +48,9 @@ MACROS = (
     """decoded(x) AS TRY(from_base64(CASE WHEN starts_with(x::VARCHAR, '"')
         THEN substr(x::VARCHAR, 2, length(x::VARCHAR) - 2) END))""",
     "scaled(x) AS plain_number(decoded(TRY(json_extract(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
+    # Of a text that is as long, none: decimals that are said are no padding. A DOUBLE, which no sum overflows.
+    """decimals(x) AS greatest(
+        abs(TRY_CAST(TRY(json_extract_string(x, '$.scale')) AS DOUBLE)) - strlen(x::VARCHAR), 0)""",
     "truth(x) AS CASE x WHEN 'true' THEN true WHEN 'false' THEN false END",
     "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
     "json_items(x) AS TRY(json_transform_strict(x, '[\"JSON\"]'))",
@@ -79,6 +82,25 @@ class Kind:
     """False where Debezium sends null for an unchanged large value, which is told from no true null."""
     item: "Kind | None" = None
     """Of a list."""
+    most_padding: int = 0
+    """Letters by which its text in the table may be longer than in the message, at most: decimals that are none."""
+    pads: Callable[[str], str] | None = None
+    """SQL of how many these are, from SQL of its text."""
+
+    @property
+    def may_pad(self) -> int:
+        """`most_padding`; of a list of such, which has any number of them, more than a message may have."""
+        if self.item is not None:
+            return MAX_PADDING + 1 if self.item.may_pad else 0
+        return self.most_padding
+
+    def padding(self, text: str, depth: int = 0) -> str:
+        """SQL of the letters by which a value is longer than its text, from SQL of that; null where it is null."""
+        if self.item is None:
+            return "0" if self.pads is None else self.pads(text)
+        one = f"z{depth}"
+        of_items = f"list_transform({self._split(text)}, lambda {one}: {self.item.padding(one, depth + 1)})"
+        return f"list_sum({of_items})"
 
     def value(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str:
         """SQL of the value, from SQL of its text."""
@@ -154,7 +176,8 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
         raise SchemaError(f"decimal with {scale} decimals")
     digits = f"plain_number(decoded({{}}), {scale})"
     if not 0 <= scale <= precision or not 1 <= precision <= 38:  # PyIceberg reads no table with DECIMAL(0,0)
-        return Kind("STRING", digits.format, text="JSON")
+        pads = f"greatest({abs(scale)} - strlen({{}}::VARCHAR), 0)::DOUBLE".format
+        return Kind("STRING", digits.format, text="JSON", most_padding=abs(scale), pads=pads)
     target = f"DECIMAL({precision},{scale})"
     return Kind(target, f"TRY_CAST({digits} AS {target})".format, text="JSON")
 
@@ -241,7 +264,9 @@ _NAMED = {
     "io.debezium.time.NanoTimestamp": _NANOS,
     "io.debezium.time.ZonedTimestamp": _ZONED,
     "io.debezium.data.Json": _JSON_TEXT,
-    "io.debezium.data.VariableScaleDecimal": Kind("STRING", _call("scaled")),
+    "io.debezium.data.VariableScaleDecimal": Kind(
+        "STRING", _call("scaled"), most_padding=MAX_SCALE, pads=_call("decimals")
+    ),
     "io.debezium.data.Bits": Kind("BINARY", _call("decoded"), tells=False, text="JSON"),
 }
 

@@ -6,6 +6,9 @@ MAX_BYTES = 65_536
 """More than PostgreSQL's longest number takes (147,455 digits); a longer one only costs time."""
 MAX_SCALE = 20_000
 """PostgreSQL's largest is 16,383."""
+MAX_PADDING, MAX_GROWTH = 131_072, 16
+"""Letters by which all numbers of a message together may be longer than what it says of them: so many, or so many times
+the message. A number of a byte may have `MAX_SCALE` decimals, so a list of 70 kB would be 200 MB of text."""
 
 
 def plain_number(unscaled: bytes | None, scale: int | None) -> str | None:

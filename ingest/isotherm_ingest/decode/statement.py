@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
+from isotherm_ingest.decode.numbers import MAX_GROWTH, MAX_PADDING
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
 MADE_UP = r'^"?(|0+([.]0+)?|false|AA==|[{][}]|\[\]|[0-]{36}|1970|1970-01-01.*|00:00:00.*|P0Y.*|[{]"scale":0,"value":"AA=="[}])"?$'
@@ -100,8 +101,9 @@ def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
 def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str | None = None) -> str:
     """The SQL, with something in place of each payload `p`; of a row that is made up, the problem is said."""
     columns = matched(schema, wanted)
+    padding = _padding(columns)
     values = [
-        f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
+        f"{_bounded(one, padding, one.column.kind.value(one.wire('image'), wanted.policy(one.name)))} AS v{one.number}"
         for one in columns
     ]
     kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
@@ -114,16 +116,12 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         "p.op AS op",
         f"{ts_ms} AS ts_ms",
         f"{lsn} AS lsn",
-        f"{_problem(schema, wanted, columns, made_up)} AS problem",
+        f"{_problem(schema, wanted, columns, made_up, padding)} AS problem",
         f"{before} IS NOT NULL AS old",
         *(f"v{one.number}" for one in columns),
     ]
     shape = literal_in_sql(json.dumps(_shape(schema)))
-    return f"""
-        SELECT {", ".join([*told, *kept])}
-        FROM (
-            SELECT {", ".join(["*", *values])}
-            FROM (
+    images = f"""(
                 SELECT *, {_image(schema)} AS image
                 FROM (
                     SELECT * REPLACE ({payload} AS p)
@@ -132,7 +130,12 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
                         FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
                     )
                 )
-            )
+            )"""
+    return f"""
+        SELECT {", ".join([*told, *kept])}
+        FROM (
+            SELECT {", ".join(["*", *values])}
+            FROM {_rated(images, padding)}
         )"""
 
 
@@ -185,7 +188,38 @@ def _key_fields(schema: ChangeSchema) -> dict[str, str]:
     return {column: field for column, field in named.items() if field is not None}
 
 
-def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], made_up: str | None) -> str:
+def _padding(columns: Iterable[Matched]) -> str | None:
+    """SQL of the letters by which the numbers of a message are longer than its text. None where it cannot have too many."""
+    padded = [one for one in columns if one.column.kind.may_pad]
+    if sum(one.column.kind.may_pad for one in padded) <= MAX_PADDING:
+        return None
+    # Not a sum of a thousand terms, which DuckDB plans no more.
+    each = ", ".join(one.column.kind.padding(one.wire("image")) for one in padded)
+    return f"coalesce(list_sum([{each}]), 0)"
+
+
+def _rated(images: str, padding: str | None) -> str:
+    """SQL of the messages with their row images, and whether numbers in them become no longer than they may."""
+    if padding is None:
+        return images
+    most = f"greatest({MAX_PADDING}, {MAX_GROWTH} * strlen(written))"
+    return f"(SELECT *, ({padding}) <= {most} AS is_bounded FROM {images})"
+
+
+def _bounded(one: Matched, padding: str | None, value: str) -> str:
+    """A value; null where the numbers of its message, and it is one of them, become longer than they may."""
+    if padding is None or not one.column.kind.may_pad:
+        return value
+    return f"CASE WHEN is_bounded THEN {value} END"
+
+
+def _problem(
+    schema: ChangeSchema,
+    wanted: Wanted,
+    columns: Iterable[Matched],
+    made_up: str | None,
+    padding: str | None,
+) -> str:
     cases = [
         ("written IS NULL", "'not_utf8'"),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
@@ -204,7 +238,8 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], m
         if check is not None:
             # What was computed as the value is not computed again.
             is_value = check == one.column.kind.value(wire, policy)
-            unread = f"{wire} IS NOT NULL AND ({f'v{one.number}' if is_value else check}) IS NULL"
+            checked = f"v{one.number}" if is_value else _bounded(one, padding, check)
+            unread = f"{wire} IS NOT NULL AND ({checked}) IS NULL"
             if may_be_kept(one, wanted):
                 unread = f"{unread} AND NOT {_is_kept(one)}"
             if wanted.keeps and not wanted.is_key(one.name):

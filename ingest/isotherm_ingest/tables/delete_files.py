@@ -13,6 +13,7 @@ from typing import Any
 from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.tables.java_table import Change, JavaTable, items, key_of
+from isotherm_ingest.workers.partitions import is_long
 
 GRANULARITY = "write.delete.granularity"
 FILE_IO, INPUT_FILE = "org.apache.iceberg.io.FileIO", "org.apache.iceberg.io.InputFile"
@@ -170,7 +171,8 @@ class DeleteFiles:
         results = []
         for group in groups:
             spec, partition = group[0].spec, group[0].partition
-            place = (spec, partition) if partition.size() else ()
+            has_folder = partition.size() and not is_long(spec.partitionToPath(partition))
+            place = (spec, partition) if has_folder else ()
             file = builder(self._format, self._files.newOutputFile(*place)).spec(spec).partition(partition)
             file = file.setAll(properties).metricsConfig(metrics).build()
             writer = new_writer(supplier_of(file), granularity, indexes)

@@ -7,11 +7,12 @@ from a snapshot of our choice. It is reached through PySpark's own gateway. Data
 import json
 import struct
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.java_gateway import ensure_callback_server_started
@@ -19,13 +20,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm.runtime import logs
-from isotherm_ingest.failures import TableChanged, brief
+from isotherm.runtime import clock, logs
+from isotherm_ingest.failures import CommitTooLate, TableChanged, TableRefused, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
+from isotherm_ingest.tables.read_options import read_options
+from isotherm_ingest.tables.refusals import refusal
 
 COLUMNS = "columns_of_the_table"
 """A view of the writer's own session, by which conditions on the table's columns are understood."""
+
+TRY_FOR_S = 60.0
+"""After that no further try begins: every table of the batch waits. Iceberg's own four tries pause a second and a half."""
 
 _starting = threading.Lock()
 
@@ -55,16 +61,18 @@ class Committed:
 class JavaTable:
     """A table, as it was loaded to be written."""
 
-    def __init__(self, session: SparkSession, name: str, now: TableNow) -> None:
+    def __init__(self, session: SparkSession, name: str, now: TableNow, try_for_s: float = TRY_FOR_S) -> None:
         """Load a table.
 
         Args:
             session: its catalogs are used.
             name: quoted as Spark's SQL names it.
             now: the table as it was looked at; what is written was made for that.
+            try_for_s: how long a commit is tried.
 
         Raises:
             TableChanged: it has another schema or spec by now.
+            TableRefused: it says of itself by now what it may not.
         """
         context: Any = session.sparkContext
         self._session = session
@@ -78,10 +86,26 @@ class JavaTable:
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
         self._now = now
+        self._try_for_s = try_for_s
+        self._mapper = self.iceberg.util.JsonUtil.mapper()
+        if why := self._refusal():
+            raise TableRefused(why)
         metadata = now.table.metadata
         found = self.table.schema().schemaId(), self.table.spec().specId()
         if found != (metadata.current_schema_id, metadata.default_spec_id):
             raise TableChanged(f"{now.name} has another schema or partition spec than when it was looked at")
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties, as Java has them now: a commit loads them again."""
+        properties: dict[str, str] = json.loads(
+            self._mapper.writeValueAsString(self.table.operations().current().properties())
+        )
+        return properties
+
+    def _refusal(self) -> str:
+        """Why the table is not written, as Java has it now."""
+        return refusal(self._now, self.table.operations().current().location(), self.properties)
 
     @property
     def format_version(self) -> int:
@@ -109,7 +133,10 @@ class JavaTable:
         else:
             table = make.create(self.table, self.iceberg.spark.TimeTravel.version(str(snapshot_id)))
         nothing = self.jvm.scala.Option.empty()
-        relation = spark.execution.datasources.v2.DataSourceV2Relation.create(table, nothing, nothing)
+        options = spark.util.CaseInsensitiveStringMap(read_options(self.properties))
+        relation = spark.execution.datasources.v2.DataSourceV2Relation.create(
+            table, nothing, nothing, options, nothing
+        )
         return DataFrame(spark.classic.Dataset.ofRows(self._session._jsparkSession, relation), self._session)
 
     def condition(self, text: str) -> Any:
@@ -141,6 +168,7 @@ class JavaTable:
         condition may match, or a data file is gone in which rows are deleted.
 
         Raises:
+            CommitTooLate: others were faster, all the time; nothing was committed.
             Py4JJavaError: with `ValidationException` or `CommitFailedException` nothing was committed; with
                 `CommitStateUnknownException` nobody knows.
         """
@@ -160,12 +188,20 @@ class JavaTable:
         if change.referenced:
             delta.validateDataFilesExist(self.java_list(change.referenced))
             delta.validateDeletedFiles()
-        delta.validateWith(Fence(read_at, summary.get(INGEST_PIPELINE, "")))
+        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
+        delta.validateWith(fence)
         for key, value in summary.items():
             delta.set(key, value)
         spared = Spared()
         delta.deleteWith(spared)
-        delta.commit()
+        try:
+            delta.commit()
+        except Py4JJavaError as err:
+            if fence.is_late:  # else it would be tried again, for as long as others commit
+                raise CommitTooLate(
+                    f"others commit to {self._now.name} so often that its own commit came too late for {self._try_for_s:g} s"
+                ) from err
+            raise
         self._delete(spared.paths)
         return Committed(self._id_of(summary), self._as_left())
 
@@ -237,13 +273,24 @@ class Fence:
     tries. So a driver that read an old vector never commits, whatever keys its rows have.
     """
 
-    def __init__(self, read_at: int | None, pipeline: str) -> None:
+    def __init__(
+        self, read_at: int | None, pipeline: str, refusal: Callable[[], str], try_for_s: float
+    ) -> None:
         self._read_at = read_at
         self._pipeline = pipeline
+        self._refusal = refusal
+        """Says why the table is not written, as it is at a try."""
+        self._until_s = clock.monotonic_s() + try_for_s
+        self.is_late = False
+        """Whether a try came so late that it was the last."""
         self._why = ""
 
     def validate(self, snapshots: Any) -> bool:
-        """Whether nothing of ours came after the snapshot."""
+        """Whether nothing of ours came after the snapshot, and its owner has said nothing that keeps it from being written."""
+        self.is_late = clock.monotonic_s() > self._until_s
+        self._why = "it was tried for too long" if self.is_late else self._refusal()
+        if self._why:
+            return False
         ancestors = snapshots.iterator()
         while ancestors.hasNext():
             snapshot = ancestors.next()

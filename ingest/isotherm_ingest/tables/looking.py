@@ -32,6 +32,7 @@ from isotherm_ingest.tables.definition import (
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
+from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.workers.survey import Survey
@@ -64,6 +65,8 @@ class Looking:
         from_offsets = wanted_from(at, portion)
         if from_offsets is None or not portion.groups:
             return at
+        if found is not None:
+            must_be_written(found)  # before anything is said of it, which is a commit
         said = {} if found is None else found.properties
         had = {topic for topic, _ in at.vector}
         others = of_other_sources(self._name, self._stream, portion.groups, said, had)
@@ -132,6 +135,7 @@ class Looking:
             TableRefused: a person must look.
         """
         now = self._fit.load()
+        must_be_written(now)
         at, _, valid_through_ms = self._progress(now, portion)
         from_offsets = wanted_from(at, portion)
         if from_offsets is None:
@@ -218,16 +222,3 @@ class Looking:
 def misfit(why: str) -> str:
     """The problem of messages whose schema does not fit."""
     return problem_of("incompatible_schema", why)
-
-
-def must_be_written(now: TableNow) -> None:
-    """Raises TableRefused where its files are to be such as nobody writes here."""
-    kind = now.properties.get("write.format.default", "parquet")
-    if kind.lower() != "parquet":
-        raise TableRefused(
-            f"{now.name} is to have files in {kind}: ingest writes Parquet (`write.format.default`)"
-        )
-    if "encryption.key-id" in now.properties:
-        raise TableRefused(
-            f"{now.name} is to have encrypted files (`encryption.key-id`), which ingest does not write"
-        )

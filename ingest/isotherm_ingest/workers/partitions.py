@@ -3,6 +3,8 @@
 PyIceberg's own key of a partition knows one field for each column, and none of a column that is gone.
 """
 
+import hashlib
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +20,13 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import TruncateTransform, VoidTransform
 from pyiceberg.types import BinaryType, IcebergType, UUIDType
 
+LONGEST_NAME = 255
+"""Of a folder on a disk. 28 Chinese letters are as long, where each is written as nine."""
+LONGEST_PATH = 700
+"""Of all folders of a partition: S3 takes 1,024 bytes for everything behind the bucket."""
+KEPT = 128
+"""Letters of a path that is too long."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -28,11 +37,18 @@ class Partition:
     """As Python has them."""
 
     def to_path(self) -> str:
-        """The folder of its files, as PyIceberg's locations ask for it."""
-        return "/".join(
+        """The folder of its files, as PyIceberg's locations ask for it.
+
+        Nobody reads values from it. Where it is longer than stores take, it has their beginning, and a hash of all.
+        """
+        path = "/".join(
             f"{quote_plus(one.name, safe='')}={quote_plus(self._text(one, value), safe='')}"
             for one, value in self.values
         )
+        if not is_long(path):
+            return path
+        begin = re.sub("%[0-9A-F]?$", "", path[:KEPT])
+        return f"{begin}-{hashlib.sha256(path.encode()).hexdigest()[:32]}"
 
     def as_json(self) -> list[Any]:
         """The values in Iceberg's JSON; NaN and infinity are what Python writes for them."""
@@ -45,6 +61,11 @@ class Partition:
             return "null"
         kind = one.transform.result_type(self.schema.find_type(one.source_id))
         return one.transform.to_human_string(kind, partition_record_value(one, value, self.schema))
+
+
+def is_long(path: str) -> bool:
+    """Whether the folder of a partition is longer than stores take."""
+    return len(path) > LONGEST_PATH or any(len(name) > LONGEST_NAME for name in path.split("/"))
 
 
 def partition_columns(metadata: TableMetadata, rows: pa.Table) -> list[pa.Array]:

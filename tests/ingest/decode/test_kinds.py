@@ -215,3 +215,64 @@ def test_numbers_are_those_of_python(numbers, scale):
     assert [Decimal(text) for text in got] == [
         Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)) for number in numbers
     ]
+
+
+TINY = {"scale": 20_000, "value": "AQ=="}
+"""A number of a byte, with as many decimals as a number may have."""
+
+
+def padded(*fields, **values):
+    """What a message of such columns becomes: the row, and the problem."""
+    columns = [ID, *fields]
+    ((row, change),) = decoded(decoder_of(columns), raw(message(columns, after={"id": 1, **values})))
+    return row, change["problem"]
+
+
+@pytest.mark.parametrize(("item", "wire"), [(decimal(20_000), "AQ=="), (VARIABLE, TINY)])
+def test_a_list_of_numbers_becomes_no_text_that_is_a_thousand_times_as_long(item, wire):
+    field = {"field": "x", **array(item)}
+
+    assert padded(field, x=[wire] * 5)[0]["x"] == ["0." + "0" * 19_999 + "1"] * 5
+    assert padded(field, x=[wire] * 1000) == (None, "undecodable_value:x")
+    assert padded({"field": "x", **array(array(item))}, x=[[wire], None, [wire] * 20]) == (
+        None,
+        "undecodable_value:x",
+    )
+
+
+def test_numbers_of_many_columns_count_together():
+    fields = [{"field": f"x{number}", **VARIABLE} for number in range(1200)]
+    names = [one["field"] for one in fields]
+
+    ordinary = {"scale": 2, "value": "AQ=="}
+
+    row, problem = padded(*fields, **dict.fromkeys(names, ordinary) | {"x7": None})
+    assert (row["x0"], row["x7"], row["x1199"], problem) == ("0.01", None, "0.01", None)
+    assert padded(*fields, **dict.fromkeys(names, TINY)) == (None, "undecodable_value:x0")
+    assert padded(*fields[:5], **dict.fromkeys(names[:5], TINY))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("item", "wire", "text"),
+    [
+        (VARIABLE, {"scale": 15, "value": "AQ=="}, "0.000000000000001"),
+        (decimal(15, 60), "AQ==", "0.000000000000001"),
+        (decimal(-3), "AQ==", "1000"),
+    ],
+)
+def test_a_long_list_of_ordinary_numbers_is_written(item, wire, text):
+    row, problem = padded({"field": "x", **array(item)}, x=[wire] * 30_000)
+
+    assert problem is None
+    assert row["x"] == [text] * 30_000
+
+
+def test_a_number_that_is_too_much_harms_no_other_message():
+    fields = [ID, {"field": "x", **array(VARIABLE)}]
+    some = [
+        message(fields, after={"id": number, "x": [TINY] * (1 + number % 2 * 100)}) for number in range(4)
+    ]
+
+    found = decoded(decoder_of(fields), raw(*some))
+
+    assert [change["problem"] for _, change in found] == [None, "undecodable_value:x"] * 2

@@ -105,6 +105,19 @@ def test_a_key_of_every_type_that_can_be_told_finds_its_rows(spark, lake_folder)
     assert [row[0] for row in mirror.found()] == sorted(range(250, 300), key=str)
 
 
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_rows_of_a_partition_whose_name_is_longer_than_a_folders_are_changed_like_others(
+    spark, lake_folder, granularity
+):
+    mirror = Mirror(spark, lake_folder, "region", **{"write.delete.granularity": granularity})
+    mirror.apply(*(Put(number, {"region": "中" * 28 * number, "name": "a"}) for number in (1, 2, 3)))
+
+    told = mirror.apply(Put(1, {"region": "中" * 28, "name": "b"}), Delete(2), Put(3, {"region": "eu"}))
+
+    assert told == mirror.partitions()
+    assert mirror.expected() == mirror.found()
+
+
 def test_a_partition_may_be_no_number_or_without_end(spark, lake_folder):
     """And 0.1, which is another number in four bytes than in eight: its intent names the one in the manifests."""
     columns = {"id": "BIGINT", "real": "DOUBLE", "short": "FLOAT"}

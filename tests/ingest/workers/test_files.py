@@ -304,3 +304,33 @@ def test_a_changelog_says_of_each_change_what_it_was(catalog):
         (1, "c", "shop", ROW["at"], 3, 7, 9),
         (2, "c", "shop", ROW["at"], 3, 8, 9),
     ]
+
+
+@pytest.mark.parametrize("text", ["中" * 28, "a" * 5000, "x/" * 200, "中" * 1_000_000])
+def test_a_text_of_any_length_is_a_partition(catalog, text):
+    """No name of a folder on a disk has more than 255 bytes; what a folder is called means nothing."""
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec(("text", IdentityTransform())))
+    long, like_it, other = text, text + "b", "short"
+
+    files = files_of(task_of(table), rows_of(*(ROW | {"text": one} for one in (long, like_it, other))))
+
+    assert [one["partition"] for one in files] == [[long], [like_it], [other]]
+    assert [row["text"] for row in read(files)] == [long, like_it, other]
+    folders = [one["file-path"].rpartition("/")[0] for one in files]
+    assert len(set(folders)) == 3, "rows of two partitions lie apart"
+    assert folders[2].endswith("/data/p0=short")
+
+
+def test_partitions_of_many_texts_are_no_longer_than_a_key_of_s3(catalog):
+    names = [f"c{number}" for number in range(9)]
+    schema = Schema(*(NestedField(place, name, StringType()) for place, name in enumerate(names, 1)))
+    fields = (PartitionField(one, 999 + one, IdentityTransform(), f"p{one}") for one in range(1, 10))
+    table = catalog.create_table("shop.orders", schema, partition_spec=PartitionSpec(*fields))
+    texts = {name: ["a" * 200, "a" * 199 + name] for name in names}
+    rows = pa.table(texts, schema_to_pyarrow(schema, include_field_ids=False))
+
+    task = TableTask("shop.orders", described(table.metadata), {}, tuple(names), {})
+    files = [one["file-path"].partition("/data/")[2] for one in files_of(task, rows)]
+
+    assert len({path.rpartition("/")[0] for path in files}) == 2
+    assert max(map(len, files)) < 300
