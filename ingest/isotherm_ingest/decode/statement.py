@@ -100,11 +100,7 @@ def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
 def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str | None = None) -> str:
     """The SQL, with something in place of each payload `p`; of a row that is made up, the problem is said."""
     columns = matched(schema, wanted)
-    values = [
-        f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
-        for one in columns
-    ]
-    kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
+    flags = [f"k{one.number}" for one in columns if may_be_kept(one, wanted)]
     before = "p.before" if "before" in schema.images else "NULL"
     ts_ms, lsn = (
         f"whole(p.source.{name})" if name in schema.source_fields else "NULL::BIGINT"
@@ -119,21 +115,42 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         *(f"v{one.number}" for one in columns),
     ]
     shape = literal_in_sql(json.dumps(_shape(schema)))
-    return f"""
-        SELECT {", ".join([*told, *kept])}
+    images = f"""
+        SELECT *, {_image(schema)} AS image
         FROM (
-            SELECT {", ".join(["*", *values])}
+            SELECT * REPLACE ({payload} AS p)
             FROM (
-                SELECT *, {_image(schema)} AS image
-                FROM (
-                    SELECT * REPLACE ({payload} AS p)
-                    FROM (
-                        SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
-                        FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
-                    )
-                )
+                SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+                FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
             )
         )"""
+    return f"SELECT {', '.join([*told, *flags])} FROM ({_with_values(columns, wanted, images)})"
+
+
+def _with_values(columns: Iterable[Matched], wanted: Wanted, images: str) -> str:
+    """SQL of the columns' values beside the row images, and of whether they are placeholders: a SELECT for each step."""
+    passes: dict[int, list[str]] = {}
+    for one in columns:
+        steps = one.column.kind.steps(wanted.policy(one.name)) or (str,)
+        between = [f"r{one.number}_{number}" for number in range(len(steps) - 1)]
+        names = [one.wire("image"), *between, f"v{one.number}"]
+        for number, step in enumerate(steps):
+            passes.setdefault(number, []).append(f"{step(names[number])} AS {names[number + 1]}")
+        if may_be_kept(one, wanted):
+            passes[0].append(f"{_is_kept(one)} AS k{one.number}")
+    for _, given in sorted(passes.items()):
+        images = f"SELECT {', '.join(['*', *given])} FROM ({images})"
+    return images
+
+
+def _read(one: Matched, wanted: Wanted) -> str | None:
+    """SQL that is null where the text of a column, which is not null, cannot be read. None if every text can."""
+    kind, policy = one.column.kind, wanted.policy(one.name)
+    if kind.item is not None:
+        return kind.check(one.wire("image"), policy)
+    if kind.read is None:
+        return None
+    return f"r{one.number}_0" if kind.may_be_null(policy) else f"v{one.number}"
 
 
 def may_be_kept(one: Matched, wanted: Wanted) -> bool:
@@ -198,15 +215,10 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], m
         why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
         cases.append((made_up, why))
     for one in columns:
-        wire = one.wire("image")
-        policy = wanted.policy(one.name)
-        check = one.column.kind.check(wire, policy)
-        if check is not None:
-            # What was computed as the value is not computed again.
-            is_value = check == one.column.kind.value(wire, policy)
-            unread = f"{wire} IS NOT NULL AND ({f'v{one.number}' if is_value else check}) IS NULL"
+        if (read := _read(one, wanted)) is not None:
+            unread = f"{one.wire('image')} IS NOT NULL AND ({read}) IS NULL"
             if may_be_kept(one, wanted):
-                unread = f"{unread} AND NOT {_is_kept(one)}"
+                unread = f"{unread} AND NOT k{one.number}"
             if wanted.keeps and not wanted.is_key(one.name):
                 unread = f"p.op <> 'd' AND {unread}"  # of a row that goes, its key is all that matters
             cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
@@ -219,7 +231,7 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], m
         if one.name in wanted.required and not wanted.is_key(one.name):
             is_null = f"v{one.number} IS NULL"
             if may_be_kept(one, wanted):
-                is_null = f"{is_null} AND NOT {_is_kept(one)}"
+                is_null = f"{is_null} AND NOT k{one.number}"
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
