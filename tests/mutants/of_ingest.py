@@ -75,12 +75,11 @@ MUTANTS = (
         "test_a_batch_that_brings_too_many_columns_in_new_schemas_is_given_up_and_one_schema_never_is",
     ),
     Mutant(
-        "a date is read as often as it is named",
-        "isotherm_ingest/decode/kinds.py",
-        '_call("small"), _call("days"), (MIN_DAYS',
-        '"days(small({}))".format, None, (MIN_DAYS',
-        "ingest/decode/test_any_schema.py::"
-        "test_no_step_of_a_value_names_what_it_is_given_so_often_that_it_multiplies",
+        "a table gets any number of columns",
+        "isotherm_ingest/tables/schema_fit.py",
+        "if added and len(columns) + len(added) > MAX_COLUMNS:",
+        "if False:",
+        "ingest/tables/test_schema_fit.py::test_a_table_that_has_very_many_columns_gets_no_more",
     ),
     Mutant(
         "a batch makes as many tables as a topic names",
