@@ -112,6 +112,36 @@ MUTANTS = (
         "ingest/batches/test_routing.py::test_of_a_topic_the_newest_schemas_are_kept_between_batches",
     ),
     Mutant(
+        "a schema may have any number of columns",
+        "isotherm_ingest/decode/debezium_schema.py",
+        "if cost > MAX_COST:",
+        "if False:",
+        "ingest/decode/test_any_schema.py::"
+        "test_a_schema_has_so_many_columns_and_a_list_counts_twice_what_is_in_it",
+    ),
+    Mutant(
+        "statements are kept however wide they are",
+        "isotherm_ingest/decode/database.py",
+        "self._cost > MAX_KEPT_COST and",
+        "False and",
+        "ingest/decode/test_database.py::test_wide_statements_are_kept_up_to_what_they_cost_together",
+    ),
+    Mutant(
+        "what a batch meets is counted by schemas, however wide they are",
+        "isotherm_ingest/batches/routing.py",
+        " or (count > 1 and costs[topic] > NEW_COST_AT_ONCE)",
+        "",
+        "ingest/batches/test_routing.py::"
+        "test_a_batch_that_brings_too_many_columns_in_new_schemas_is_given_up_and_one_schema_never_is",
+    ),
+    Mutant(
+        "a table gets any number of columns",
+        "isotherm_ingest/tables/schema_fit.py",
+        "if added and len(columns) + len(added) > MAX_COLUMNS:",
+        "if False:",
+        "ingest/tables/test_schema_fit.py::test_a_table_that_has_very_many_columns_gets_no_more",
+    ),
+    Mutant(
         "a batch makes as many tables as a topic names",
         "isotherm_ingest/batches/routing.py",
         "if count > NEW_AT_ONCE:",

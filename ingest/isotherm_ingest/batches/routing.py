@@ -26,6 +26,8 @@ Named = tuple[str, int]
 """A topic, and the number of a schema."""
 NEW_AT_ONCE = 500
 """Schemas of one topic that a batch may bring: each may be a table of its own, which takes a fifth of a second to make."""
+NEW_COST_AT_ONCE = 50_000
+"""What they may cost together, in columns: each takes a worker a millisecond to plan."""
 KEPT = 2_000
 """Routes of one topic between two batches. Of an older one a message is looked at again, and the batch is read twice."""
 
@@ -105,11 +107,22 @@ class Routing:
             else:
                 logs.get().info("schema_learned", topic=topic, table=route.table)
         met.update(one for one, _, _ in samples)
-        for topic, count in Counter(topic for topic, _ in met).items():
-            if count > NEW_AT_ONCE:
+        counts, costs = Counter(topic for topic, _ in met), self._costs(met)
+        for topic, count in counts.items():
+            if count > NEW_AT_ONCE or (count > 1 and costs[topic] > NEW_COST_AT_ONCE):
                 raise TooManyNew(
-                    f"{topic} brings more than {NEW_AT_ONCE} new schemas at once: fewer messages are read"
+                    f"{topic} brings more than {NEW_AT_ONCE} new schemas at once, or {NEW_COST_AT_ONCE} columns in them: fewer "
+                    "messages are read"
                 )
+
+    def _costs(self, met: Collection[Named]) -> Counter[str]:
+        """Of each topic, what the schemas of some messages cost to decode, in columns."""
+        costs: Counter[str] = Counter()
+        for topic, number in met:
+            route = self._routes.get((topic, number))
+            if route is not None and route.schema is not None:
+                costs[topic] += route.schema.cost
+        return costs
 
     def forget_old(self, topics: Collection[str]) -> None:
         """Keep the newest routes of each of some topics. Not within a batch: it would never end."""

@@ -13,7 +13,14 @@ from isotherm_ingest.decode.kinds import MACROS
 from isotherm_ingest.decode.numbers import plain_number
 
 MAX_STATEMENTS = 500
-"""Planned statements that are kept; the one that was used longest ago goes first. Each takes some 100 kB."""
+"""Planned statements that are kept; the one that was used longest ago goes first."""
+MAX_KEPT_COST = 50_000
+"""What they may cost together, in columns (`ChangeSchema.cost`): each takes some 20 to 50 kB."""
+
+
+SLOW = "common_subexpressions,statistics_propagation,projection_placement"
+"""What DuckDB does to make a plan better, in a time that grows with the square of a statement's columns: of a thousand dates
+in half a minute. The statements of the decoders name nothing twice that it could find, and JSON has no statistics."""
 
 
 class UnreadError(ValueError):
@@ -24,13 +31,13 @@ class UnplannedError(ValueError):
     """DuckDB cannot run a statement at all, whatever the messages say."""
 
 
-def plan(sql: str, messages: pa.RecordBatch) -> None:
-    """Plan a statement of messages like these, and keep it for `run`.
+def plan(sql: str, messages: pa.RecordBatch, cost: int = 1) -> None:
+    """Plan a statement of messages like these, which costs as much as so many columns, and keep it for `run`.
 
     Raises:
         UnplannedError: because of what the schema of its messages says.
     """
-    _database().plan(sql, messages)
+    _database().plan(sql, messages, cost)
 
 
 def run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -76,6 +83,7 @@ class _Database:
         self._of_messages = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute(f"SET disabled_optimizers = '{SLOW}'")
         self._connection.create_function(
             "plain_number",
             plain_number,
@@ -86,15 +94,17 @@ class _Database:
         for macro in MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")
         self._messages: _Messages | None = None
-        self._planned: OrderedDict[str, str] = OrderedDict()
+        self._planned: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        """By its SQL, the name of each statement, and what it costs."""
+        self._cost = 0
         self._count = 0
         # Else it complains, at the end of the process, that the function was never given back.
         atexit.register(self._connection.close)
 
-    def plan(self, sql: str, messages: pa.RecordBatch) -> None:
+    def plan(self, sql: str, messages: pa.RecordBatch, cost: int) -> None:
         self._give(messages.slice(0, 0))
         try:
-            self._name(sql)
+            self._name(sql, cost)
         except self._of_messages as err:
             raise UnplannedError(str(err)) from err
 
@@ -123,14 +133,18 @@ class _Database:
         finally:
             self._connection.unregister("given")
 
-    def _name(self, sql: str) -> str:
+    def _name(self, sql: str, cost: int = 1) -> str:
         """The name under which a statement is planned."""
         if sql not in self._planned:
             self._count += 1
             self._connection.execute(f"PREPARE s{self._count} AS {sql}")
-            self._planned[sql] = f"s{self._count}"
-            if len(self._planned) > MAX_STATEMENTS:
-                _, oldest = self._planned.popitem(last=False)
+            self._planned[sql] = f"s{self._count}", cost
+            self._cost += cost
+            while len(self._planned) > MAX_STATEMENTS or (
+                self._cost > MAX_KEPT_COST and len(self._planned) > 1
+            ):
+                _, (oldest, its_cost) = self._planned.popitem(last=False)
+                self._cost -= its_cost
                 self._connection.execute(f"DEALLOCATE {oldest}")
         self._planned.move_to_end(sql)
-        return self._planned[sql]
+        return self._planned[sql][0]

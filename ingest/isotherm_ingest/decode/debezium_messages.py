@@ -96,6 +96,8 @@ class Decoder:
     """Columns of the key that an update may change."""
     left_sql: str | None
     """Of such updates, what deletes the old row."""
+    cost: int = 1
+    """Of planning a statement, in columns."""
     _row: pa.StructType = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -110,9 +112,9 @@ class Decoder:
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
         try:
-            plan(self.sql, messages)
+            plan(self.sql, messages, self.cost)
             if self.left_sql is not None:  # none is written whose old row nobody could delete
-                plan(self.left_sql, messages)
+                plan(self.left_sql, messages, self.cost)
         except UnplannedError as err:
             return self._broken(messages, err)
         return self._parted(self.sql, messages)
@@ -123,7 +125,7 @@ class Decoder:
         if self.left_sql is None:
             return none
         try:
-            plan(self.left_sql, messages)
+            plan(self.left_sql, messages, self.cost)
         except UnplannedError:
             return none
         found = self._parted(self.left_sql, messages)
@@ -163,16 +165,15 @@ class Decoder:
         ]
         op = found["op"]
         is_row = pc.and_(pc.invert(broken), pc.fill_null(pc.not_equal(op, "d"), fill_value=False))
-        masks = {self.columns.names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
+        names = self.columns.names
+        masks = {names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
         for number in self.may_be_kept:
             values[number] = _without(values[number], found[f"k{number}"])
         kept = _names([*masks, *self.absent], [*masks.values(), *(is_row for _ in self.absent)], size)
         updated = pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"])))
         moved = pc.and_(is_row, messages.column("moved"))
-        untold = {
-            self.columns.names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold
-        }
-        untold |= {self.columns.names[one]: updated for one in self.hidden}
+        untold = {names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold}
+        untold |= {names[one]: updated for one in self.hidden}
         for name, mask in masks.items():  # the value is with the key of before, whose row is gone
             gone = pc.and_(moved, mask)
             untold[name] = pc.or_(untold[name], gone) if name in untold else gone
@@ -194,13 +195,13 @@ class Decoder:
     def _with_uuids(self, found: dict[str, pa.Array]) -> pa.Array:
         """The problems; texts that are no UUIDs, of columns that hold those, are some too, and become null."""
         problem = found["problem"]
-        for number in sorted(self.there):
-            if isinstance(self.columns.types[number], pa.UuidType):
+        for number, column in enumerate(self.columns):
+            if number in self.there and isinstance(column.type, pa.UuidType):
                 texts = found[f"v{number}"]
                 bad = pa.array(
                     [one is not None and not _is_uuid(one) for one in texts.to_pylist()], pa.bool_()
                 )
-                why = pa.scalar(f"undecodable_value:{self.columns.names[number]}")
+                why = pa.scalar(f"undecodable_value:{column.name}")
                 problem = pc.if_else(pc.and_(bad, pc.is_null(problem)), why, problem)
                 found[f"v{number}"] = _without(texts, bad)
         return problem
@@ -220,6 +221,7 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
         tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
         tuple(one.number for one in hidden_keys(schema, wanted)),
         left_statement(schema, wanted),
+        schema.cost,
     )
 
 

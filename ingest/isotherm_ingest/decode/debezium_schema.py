@@ -8,6 +8,9 @@ from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
 SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
 """Connect's converter writes the schema first. It is most of a message, and the same in each of them."""
+MAX_COST = 2_000
+"""Columns of a schema (`Kind.cost`). PostgreSQL's tables have 1,600 at most, those of others fewer. Each takes DuckDB a
+millisecond to plan, in every worker, and two thirds of a megabyte to decode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class ChangeSchema:
     schema_first: bool = False
     """Whether they begin with the schema, up to the first `,"payload":`, as Connect's converter writes them."""
 
+    @property
+    def cost(self) -> int:
+        """What its statement costs DuckDB to plan, in columns."""
+        return sum(column.kind.cost for column in self.columns)
+
 
 def change_schema(value: str, key: str | None) -> ChangeSchema:
     """The schema of a message and of those like it.
@@ -63,6 +71,11 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
     folded = [column.name.lower() for column in columns]
     if len(set(folded)) < len(folded):
         raise SchemaError("two columns differ by upper and lower case only, which a table cannot hold")
+    cost = sum(column.kind.cost for column in columns)
+    if cost > MAX_COST:
+        raise SchemaError(
+            f"{len(columns)} columns cost as much as {cost}, where {MAX_COST} is the most: each list counts twice what is in it"
+        )
     return ChangeSchema(
         columns,
         key_fields(key),

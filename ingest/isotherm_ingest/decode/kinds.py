@@ -1,13 +1,16 @@
 """The type table: how each type of Connect and Debezium travels in JSON, and what it becomes in a table.
 
-Each value is read from its text in the JSON by an expression of DuckDB's SQL. What cannot be read becomes null, and
-`check` tells that apart from a true null, so that the change goes to the dead letters instead of into the table.
+Each value is read from its text in the JSON by steps of DuckDB's SQL. What cannot be read becomes null, which `check`
+and the statement tell apart from a true null, so that the change goes to the dead letters instead of into the table.
+
+A step may name what the step before gave several times, and so each is a SELECT, or a pass over a list, of its own: in
+one expression they would multiply, and DuckDB's time to plan it grows with the square of what it holds.
 """
 
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -32,18 +35,19 @@ MACROS = (
     "small(x) AS TRY_CAST(whole(x) AS INTEGER)",
     # Debezium's days overflow for a date that is infinite: these numbers are what is left of it. Those of a snapshot, or
     # in an array, depend on the time zone of Debezium's machine.
-    """days(x) AS CASE
-        WHEN small(x) BETWEEN -622191235 AND -622191232 OR small(x) = -2147472692 THEN 2147483647
-        WHEN small(x) BETWEEN -625821273 AND -625821270 OR small(x) IN (-2147472691, 622191232) THEN -2147483648
-        ELSE small(x) END""",
+    """days(n) AS CASE
+        WHEN n BETWEEN -622191235 AND -622191232 OR n = -2147472692 THEN 2147483647
+        WHEN n BETWEEN -625821273 AND -625821270 OR n IN (-2147472691, 622191232) THEN -2147483648
+        ELSE n END""",
     # The first and the last nanosecond that a number can say are PostgreSQL's infinities.
-    """nanos(x) AS CASE WHEN whole(x) IN (-9223372036854775808, 9223372036854775807) THEN whole(x)
-        ELSE (whole(x) - ((whole(x) % 1000) + 1000) % 1000) // 1000 END""",
-    # DuckDB reads no year that Java writes with a sign. In an array, -infinity comes with the wrong one.
-    """zoned(x) AS CASE WHEN isfinite(TRY_CAST(x AS TIMESTAMPTZ)) THEN epoch_us(TRY_CAST(x AS TIMESTAMPTZ))
+    """nanos(n) AS CASE WHEN n IN (-9223372036854775808, 9223372036854775807) THEN n
+        ELSE (n - ((n % 1000) + 1000) % 1000) // 1000 END""",
+    # DuckDB reads no year that Java writes with a sign, and gives no number for an infinite time. In an array, -infinity
+    # comes with the wrong year.
+    """zoned(x) AS coalesce(epoch_us(TRY_CAST(x AS TIMESTAMPTZ)), CASE
         WHEN starts_with(x, '+292269055-') THEN -9223372036854775808
         WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
-        WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END""",
+        WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END)""",
     # Of JSON: a number, as Connect's `decimal.format=NUMERIC` writes it, may look like base64.
     """decoded(x) AS TRY(from_base64(CASE WHEN starts_with(x::VARCHAR, '"')
         THEN substr(x::VARCHAR, 2, length(x::VARCHAR) - 2) END))""",
@@ -55,7 +59,10 @@ MACROS = (
     "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
     "json_items(x) AS TRY(json_transform_strict(x, '[\"JSON\"]'))",
 )
-"""Of DuckDB, from the text of a value: null where it is none."""
+"""Of DuckDB, from the text of a value, or the number `n` in it: null where it is none."""
+
+Step = Callable[[str], str]
+"""SQL of what comes next, from SQL of what was before."""
 
 
 class SchemaError(ValueError):
@@ -68,11 +75,13 @@ class Kind:
 
     type: str
     """The column's type in the table, as Spark's DDL says it."""
-    read: Callable[[str], str] | None = None
+    read: Step | None = None
     """SQL of what the text says, or null where it says nothing. None: the text itself, which is always right."""
+    meant: Step | None = None
+    """SQL of what that means: some numbers stand for infinity."""
     limits: tuple[int, int] | None = None
-    """The least and the largest that `read` may give; beyond them is what `OutOfRange` speaks of."""
-    turn: Callable[[str], str] = str
+    """The least and the largest that it may be; beyond them is what `OutOfRange` speaks of."""
+    turn: Step = str
     """SQL of the value, from SQL of what was read."""
     placeholders: tuple[str, ...] = ()
     """Texts that stand for an unchanged large value."""
@@ -102,51 +111,68 @@ class Kind:
         of_items = f"list_transform({self._split(text)}, lambda {one}: {self.item.padding(one, depth + 1)})"
         return f"list_sum({of_items})"
 
-    def value(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str:
-        """SQL of the value, from SQL of its text."""
+    @property
+    def cost(self) -> int:
+        """What a column costs DuckDB to plan, by that of a number: each list binds what is in it twice."""
+        return 1 if self.item is None else 2 * self.item.cost
+
+    def steps(self, out_of_range: OutOfRange, depth: int = 0) -> tuple[Step, ...]:
+        """From the text to the value. What cannot be read, or must not be, is null after the last step."""
         if self.item is not None:
-            return self._items(text, out_of_range, depth)
+            return (partial(self._items, out_of_range=out_of_range, depth=depth),)
         if self.read is None:
-            return text
-        read = self.read(text)
+            return ()
         if self.limits is None:
-            return self.turn(read)
-        low, high = self.limits
+            return (lambda text: self.turn(self.read(text)),)
+        within = partial(self._within, out_of_range=out_of_range)
+        return (self.read, within) if self.meant is None else (self.read, self.meant, within)
+
+    def check(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str:
+        """Of a list: SQL that is null where its text, which is not null, cannot be read."""
+        items = self._split(text)
+        if self.item is None or self.item.item is None:
+            steps = () if self.item is None else self.item.steps(out_of_range)
+            if not steps:
+                return items
+            read = steps[:1] if self.item is not None and self.item.may_be_null(out_of_range) else steps
+            return (
+                f"(CASE WHEN list_count({items}) = list_count({_passed(items, read, depth)}) THEN true END)"
+            )
+        one = f"y{depth}"
+        of_item = self.item.check(one, out_of_range, depth + 1)
+        bad = f"list_filter({items}, lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
+        return f"(CASE WHEN len({bad}) = 0 THEN true END)"
+
+    def may_be_null(self, out_of_range: OutOfRange) -> bool:
+        """Whether what could be read may be null as a value."""
+        return self.limits is not None and out_of_range == "null"
+
+    def _within(self, read: str, out_of_range: OutOfRange) -> str:
+        low, high = self.limits or (0, 0)
         if out_of_range == "clamp":
             return self.turn(
                 f"(CASE WHEN {read} < {low} THEN {low} WHEN {read} > {high} THEN {high} ELSE {read} END)"
             )
         return self.turn(f"(CASE WHEN {read} BETWEEN {low} AND {high} THEN {read} END)")
 
-    def check(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str | None:
-        """SQL that is null where a text that is not null cannot be read. None if every text can."""
-        if self.item is not None:
-            one = f"y{depth}"
-            of_item = self.item.check(one, out_of_range, depth + 1)
-            if of_item is None:
-                return self._split(text)
-            bad = f"list_filter({self._split(text)}, lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
-            return f"(CASE WHEN len({bad}) = 0 THEN true END)"
-        if self.read is None:
-            return None
-        read = self.read(text)
-        if self.limits is None:
-            return self.turn(read)
-        return read if out_of_range == "null" else self.value(text, out_of_range, depth)
-
     def _items(self, text: str, out_of_range: OutOfRange, depth: int) -> str:
-        one = f"y{depth}"
-        of_item = "" if self.item is None else self.item.value(one, out_of_range, depth + 1)
-        items = self._split(text)
-        return items if of_item == one else f"list_transform({items}, lambda {one}: {of_item})"
+        steps = () if self.item is None else self.item.steps(out_of_range, depth + 1)
+        return _passed(self._split(text), steps, depth)
 
     def _split(self, text: str) -> str:
         function = "json_items" if self.item is not None and self.item.text == "JSON" else "items"
         return f"{function}({text})"
 
 
+def _passed(items: str, steps: Sequence[Step], depth: int) -> str:
+    """SQL of a list each of whose items has taken some steps."""
+    for step in steps:
+        items = f"list_transform({items}, lambda y{depth}: {step(f'y{depth}')})"
+    return items
+
+
 MAX_DEPTH = 6
-"""Lists in lists; deeper ones become text. What DuckDB plans for them doubles with each: 14 take 800 MB."""
+"""Lists in lists; deeper ones become text."""
 
 
 def kind_of(schema: Mapping[str, Any], depth: int = 0) -> Kind:
@@ -221,19 +247,27 @@ _JSON_TEXT = Kind("STRING", placeholders=(UNAVAILABLE, _MAP_UNAVAILABLE))
 
 _TEXT = Kind("STRING", placeholders=(UNAVAILABLE,))
 
-_DATE = Kind("DATE", _call("days"), (MIN_DAYS, MAX_DAYS), "(DATE '1970-01-01' + ({})::INTEGER)".format)
+_DATE = Kind(
+    "DATE", _call("small"), _call("days"), (MIN_DAYS, MAX_DAYS), "(DATE '1970-01-01' + ({})::INTEGER)".format
+)
 
 _WHOLE = _call("whole")
 
 _MILLIS = Kind(
-    "TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS // 1000, MAX_MICROS // 1000), "make_timestamp({} * 1000)".format
+    "TIMESTAMP_NTZ",
+    _WHOLE,
+    None,
+    (MIN_MICROS // 1000, MAX_MICROS // 1000),
+    "make_timestamp({} * 1000)".format,
 )
 
-_MICROS = Kind("TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
+_MICROS = Kind("TIMESTAMP_NTZ", _WHOLE, None, (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
-_NANOS = Kind("TIMESTAMP_NTZ", _call("nanos"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
+_NANOS = Kind("TIMESTAMP_NTZ", _WHOLE, _call("nanos"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
-_ZONED = Kind("TIMESTAMP", _call("zoned"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})::TIMESTAMPTZ".format)
+_ZONED = Kind(
+    "TIMESTAMP", _call("zoned"), None, (MIN_MICROS, MAX_MICROS), "make_timestamp({})::TIMESTAMPTZ".format
+)
 
 _INT = Kind("INT", _call("small"))
 

@@ -102,11 +102,7 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
     """The SQL, with something in place of each payload `p`; of a row that is made up, the problem is said."""
     columns = matched(schema, wanted)
     padding = _padding(columns)
-    values = [
-        f"{_bounded(one, padding, one.column.kind.value(one.wire('image'), wanted.policy(one.name)))} AS v{one.number}"
-        for one in columns
-    ]
-    kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
+    flags = [f"k{one.number}" for one in columns if may_be_kept(one, wanted)]
     before = "p.before" if "before" in schema.images else "NULL"
     ts_ms, lsn = (
         f"whole(p.source.{name})" if name in schema.source_fields else "NULL::BIGINT"
@@ -121,22 +117,45 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         *(f"v{one.number}" for one in columns),
     ]
     shape = literal_in_sql(json.dumps(_shape(schema)))
-    images = f"""(
-                SELECT *, {_image(schema)} AS image
-                FROM (
-                    SELECT * REPLACE ({payload} AS p)
-                    FROM (
-                        SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
-                        FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
-                    )
-                )
-            )"""
-    return f"""
-        SELECT {", ".join([*told, *kept])}
+    images = f"""
+        SELECT *, {_image(schema)} AS image
         FROM (
-            SELECT {", ".join(["*", *values])}
-            FROM {_rated(images, padding)}
+            SELECT * REPLACE ({payload} AS p)
+            FROM (
+                SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+                FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+            )
         )"""
+    return f"SELECT {', '.join([*told, *flags])} FROM ({_with_values(columns, wanted, images, padding)})"
+
+
+def _with_values(columns: Iterable[Matched], wanted: Wanted, images: str, padding: str | None) -> str:
+    """SQL of the columns' values beside the row images, and of whether they are placeholders: a SELECT for each step."""
+    images = _rated(images, padding)
+    passes: dict[int, list[str]] = {}
+    for one in columns:
+        steps = one.column.kind.steps(wanted.policy(one.name)) or (str,)
+        between = [f"r{one.number}_{number}" for number in range(len(steps) - 1)]
+        names = [one.wire("image"), *between, f"v{one.number}"]
+        for number, step in enumerate(steps):
+            value = step(names[number])
+            value = value if number else _bounded(one, padding, value)
+            passes.setdefault(number, []).append(f"{value} AS {names[number + 1]}")
+        if may_be_kept(one, wanted):
+            passes[0].append(f"{_is_kept(one)} AS k{one.number}")
+    for _, given in sorted(passes.items()):
+        images = f"SELECT {', '.join(['*', *given])} FROM ({images})"
+    return images
+
+
+def _read(one: Matched, wanted: Wanted, padding: str | None) -> str | None:
+    """SQL that is null where the text of a column, which is not null, cannot be read. None if every text can."""
+    kind, policy = one.column.kind, wanted.policy(one.name)
+    if kind.item is not None:
+        return _bounded(one, padding, kind.check(one.wire("image"), policy))
+    if kind.read is None:
+        return None
+    return f"r{one.number}_0" if kind.may_be_null(policy) else f"v{one.number}"
 
 
 def may_be_kept(one: Matched, wanted: Wanted) -> bool:
@@ -203,7 +222,7 @@ def _rated(images: str, padding: str | None) -> str:
     if padding is None:
         return images
     most = f"greatest({MAX_PADDING}, {MAX_GROWTH} * strlen(written))"
-    return f"(SELECT *, ({padding}) <= {most} AS is_bounded FROM {images})"
+    return f"SELECT *, ({padding}) <= {most} AS is_bounded FROM ({images})"
 
 
 def _bounded(one: Matched, padding: str | None, value: str) -> str:
@@ -232,16 +251,10 @@ def _problem(
         why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
         cases.append((made_up, why))
     for one in columns:
-        wire = one.wire("image")
-        policy = wanted.policy(one.name)
-        check = one.column.kind.check(wire, policy)
-        if check is not None:
-            # What was computed as the value is not computed again.
-            is_value = check == one.column.kind.value(wire, policy)
-            checked = f"v{one.number}" if is_value else _bounded(one, padding, check)
-            unread = f"{wire} IS NOT NULL AND ({checked}) IS NULL"
+        if (read := _read(one, wanted, padding)) is not None:
+            unread = f"{one.wire('image')} IS NOT NULL AND ({read}) IS NULL"
             if may_be_kept(one, wanted):
-                unread = f"{unread} AND NOT {_is_kept(one)}"
+                unread = f"{unread} AND NOT k{one.number}"
             if wanted.keeps and not wanted.is_key(one.name):
                 unread = f"p.op <> 'd' AND {unread}"  # of a row that goes, its key is all that matters
             cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
@@ -254,7 +267,7 @@ def _problem(
         if one.name in wanted.required and not wanted.is_key(one.name):
             is_null = f"v{one.number} IS NULL"
             if may_be_kept(one, wanted):
-                is_null = f"{is_null} AND NOT {_is_kept(one)}"
+                is_null = f"{is_null} AND NOT k{one.number}"
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"

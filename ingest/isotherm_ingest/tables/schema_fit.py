@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
+from isotherm_ingest.dead_letters import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import Column
 from isotherm_ingest.decode.kinds import fits, widened
@@ -17,6 +18,9 @@ from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.tools import Tools
+
+MAX_COLUMNS = 2_000
+"""Columns of a table up to which it gets more. Its metadata keeps each schema that it had, in which all of them are."""
 
 _creating = threading.Lock()
 """Two threads that make one namespace at the same time: a catalog may refuse one of them."""
@@ -37,8 +41,9 @@ class SchemaFit:
         """Make the table, with the columns of these schemas."""
         lower: dict[str, Column] = {}
         for group in groups:
-            for column in group.schema.columns:
-                lower.setdefault(column.name.lower(), column)
+            given = {column.name.lower(): column for column in group.schema.columns}
+            if not lower or len(lower | given) <= MAX_COLUMNS:  # those of others do not fit
+                lower = given | lower
         columns = {column.name: column.kind.type for column in lower.values()}
         if clash := first_clash(lower.values(), self._stream):
             raise TableRefused(clash)
@@ -110,8 +115,8 @@ class SchemaFit:
                 now = self.load()
                 if change not in self._changes_for(now, group)[1]:  # somebody else made it meanwhile
                     raise
-                return now, f"the table refuses {change}: {brief(err)}"
-            self._log.info("table_altered", change=change)
+                return now, f"the table refuses {change[:MAX_PROBLEM]}: {brief(err)}"
+            self._log.info("table_altered", change=change[:MAX_PROBLEM])
         return self.load(), None
 
     def _changes_for(self, now: TableNow, group: Group) -> tuple[str | None, list[str]]:
@@ -122,9 +127,13 @@ class SchemaFit:
 def changes_for(
     columns: Mapping[str, str], group: Group, mode: str, names: Names
 ) -> tuple[str | None, list[str]]:
-    """What does not fit into the columns, if anything; else the ALTERs that make room for a schema."""
+    """What does not fit into the columns, if anything; else the ALTERs that make room for a schema.
+
+    New columns come together: each ALTER leaves the table with one schema more.
+    """
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
+    added: list[str] = []
     for column in group.schema.columns:
         if clash := clash_of(column.name, mode):
             return clash, []
@@ -133,9 +142,11 @@ def changes_for(
             if clash := names.clash_of(column):
                 return clash, []
             names = names.with_column(column)
-            changes.append(f"ADD COLUMN {quoted(column.name)} {column.kind.type}")
+            added.append(f"{quoted(column.name)} {column.kind.type}")
         elif widened(kind, column.kind.type):
             changes.append(f"ALTER COLUMN {quoted(column.name)} TYPE {column.kind.type}")
         elif not fits(kind, column.kind.type):
             return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
-    return None, changes
+    if added and len(columns) + len(added) > MAX_COLUMNS:
+        return f"the table has {len(columns)} columns, and would have more than {MAX_COLUMNS}", []
+    return None, [f"ADD COLUMNS ({', '.join(added)})", *changes] if added else changes

@@ -1,5 +1,6 @@
 """Which tables the outbox looks at, when, and what it announces of a table that is handed to it."""
 
+import json
 import threading
 
 import pyarrow as pa
@@ -135,6 +136,38 @@ def test_what_others_committed_in_between_is_announced_too(lake):
 
     assert outbox.announce("shop.orders", tables[-1]) == 3
     assert announced(broker) == [one.head for one in tables]
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "sequence_number", "expected", "told"),
+    [
+        (None, 3, [], []),
+        (1, 1 << 60, [2], ["history_rollback"]),
+        (1, 0, [0, 1, 2], ["history_gap"]),
+    ],
+    ids=["all is announced", "what is announced lies ahead", "history was cut"],
+)
+def test_a_forged_watermark_hides_or_doubles_what_was_and_nothing_that_comes(
+    lake, snapshot_id, sequence_number, expected, told
+):
+    """The daemon finds by itself what was left out; the table is never written by a watermark."""
+    tables = [appended(lake) for _ in range(3)]
+    forged = {
+        "pipeline": "shop",
+        "snapshot_id": snapshot_id or tables[-1].head,
+        "sequence_number": sequence_number,
+    }
+    broker = Broker(Session())
+    broker.send([Record("announced", tables[0].uuid.encode(), json.dumps(forged).encode())])
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    outbox.recall(None)
+    with capture_logs() as said:
+        assert outbox.announce("shop.orders") == len(expected)
+    assert [one["event"] for one in said] == told
+
+    tables.append(appended(lake))
+    assert outbox.announce("shop.orders") == 1
+    assert announced(broker) == [tables[one].head for one in [*expected, 3]]
 
 
 def test_a_table_that_gets_its_name_back_is_announced_again(lake):

@@ -8,7 +8,7 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.routing import KEPT, NEW_AT_ONCE, Routing, TooManyNew
 from isotherm_ingest.batches.table_names import may_be, table_name
 from isotherm_ingest.dead_letters import MAX_PROBLEM
-from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import MAX_COST, ChangeSchema
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope, key
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
@@ -91,6 +91,19 @@ def test_a_batch_that_brings_too_many_schemas_of_a_topic_is_given_up_and_what_wa
 
     assert kept(routing, ORDERS) == list(range(NEW_AT_ONCE + 1))
     routing.learn(samples(ORDERS, range(NEW_AT_ONCE)), set())
+
+
+def test_a_batch_that_brings_too_many_columns_in_new_schemas_is_given_up_and_one_schema_never_is():
+    """Each takes every worker a millisecond to plan, beside the tables of all other topics."""
+    routing = Routing(parse_yaml(CONFIG, "streams.yaml", StreamsConfig), None, lambda _, stream: stream)
+    fields = [(f"c{number}", "int64") for number in range(MAX_COST)]
+    wide = [((ORDERS, number), envelope("orders", *fields), key("c0")) for number in range(26)]
+    met = set()
+    routing.learn(wide[:25], met)
+    with pytest.raises(TooManyNew):
+        routing.learn(wide[25:], met)
+
+    routing.learn(wide[25:], set())
 
 
 def test_a_topic_of_many_schemas_is_read_in_pieces_and_keeps_no_other_waiting():

@@ -2,13 +2,15 @@
 
 import json
 
+import duckdb
 import pyarrow as pa
+import pytest
 
 from isotherm_ingest.decode.debezium_messages import decoder
-from isotherm_ingest.decode.debezium_schema import change_schema
-from isotherm_ingest.decode.kinds import SchemaError, kind_of
+from isotherm_ingest.decode.debezium_schema import MAX_COST, change_schema
+from isotherm_ingest.decode.kinds import MACROS, SchemaError, kind_of
 from isotherm_ingest.decode.statement import Wanted
-from support.wire import array, arrow, decimal, key, message, raw, typed
+from support.wire import DATE, ID, MICROS, NANOS, ZONED, array, arrow, decimal, key, message, raw, typed
 
 JUNK = [None, 7, float("inf"), "", "other", "\0", "\ud800", [], {}, {"type": "array", "items": 7}]
 
@@ -56,6 +58,59 @@ def test_whatever_stands_in_a_schema_it_is_refused_or_its_messages_can_be_read()
         read += found.decode(raw(text.encode(), keys=[key_text.encode()])).num_rows
 
     assert 100 < read < len(texts)
+
+
+def of_columns(count, kind):
+    fields = [ID, *({"field": f"c{number}", "optional": True, **kind} for number in range(count - 1))]
+    return message(fields, after={"id": 1})
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "fits"),
+    [
+        (MAX_COST, typed("int32"), True),
+        (MAX_COST + 1, typed("int32"), False),
+        (MAX_COST // 2, array(DATE), True),
+        (32, array(array(array(array(array(array(ZONED)))))), True),
+        (33, array(array(array(array(array(array(ZONED)))))), False),
+    ],
+    ids=["numbers", "one more", "lists", "deep lists", "one more deep list"],
+)
+def test_a_schema_has_so_many_columns_and_a_list_counts_twice_what_is_in_it(count, kind, fits):
+    """What DuckDB plans for them took minutes and gigabytes in each worker, and all tables waited."""
+    text = of_columns(count, kind)
+    if fits:
+        assert len(change_schema(text.decode(), None).columns) == count
+        return
+    with pytest.raises(
+        SchemaError, match=rf"^{count} columns cost as much as \d+, where {MAX_COST} is the most"
+    ):
+        change_schema(text.decode(), None)
+
+
+@pytest.mark.parametrize("policy", ["dead_letter", "null", "clamp"])
+@pytest.mark.parametrize("kind", [DATE, ZONED, MICROS, NANOS], ids=["date", "zoned", "micros", "nanos"])
+def test_no_step_of_a_value_names_what_it_is_given_so_often_that_it_multiplies(kind, policy):
+    """An expression that names one eight times that names another six times: 125 dates took each worker ten seconds."""
+    sizes, given = [], "VARCHAR"
+    for step in kind_of(kind).steps(policy):
+        sizes.append(size_of(step("x"), given))
+        given = "BIGINT"
+
+    assert len(sizes) > 1
+    assert max(sizes) < 40
+
+
+def size_of(expression, given):
+    """How many expressions DuckDB plans for one."""
+    connection = duckdb.connect()
+    for macro in MACROS:
+        if "plain_number" not in macro:
+            connection.execute(f"CREATE MACRO {macro}")
+    sql = f"SELECT {expression} FROM (SELECT NULL::{given} AS x)"
+    (plan,) = connection.execute("SELECT json_serialize_plan($1, optimize := false)", [sql]).fetchone()
+    assert 'error":true' not in plan, plan
+    return plan.count("expression_class")
 
 
 def test_lists_that_are_nested_without_end_are_text():

@@ -7,7 +7,7 @@ from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
 from isotherm_ingest.tables.column_names import Names
 from isotherm_ingest.tables.portion import Group
-from isotherm_ingest.tables.schema_fit import changes_for
+from isotherm_ingest.tables.schema_fit import MAX_COLUMNS, changes_for
 
 
 def group(**columns):
@@ -27,7 +27,7 @@ def group(**columns):
         ({"id": "BIGINT"}, {"id": "int32"}, None, []),
         ({"id": "INT"}, {"id": "int64"}, None, ["ALTER COLUMN `id` TYPE BIGINT"]),
         ({"a": "FLOAT"}, {"a": "double"}, None, ["ALTER COLUMN `a` TYPE DOUBLE"]),
-        ({"id": "INT"}, {"id": "int32", "x`y": "string"}, None, ["ADD COLUMN `x``y` STRING"]),
+        ({"id": "INT"}, {"id": "int32", "x`y": "string"}, None, ["ADD COLUMNS (`x``y` STRING)"]),
         ({"id": "INT", "gone": "STRING"}, {"id": "int32"}, None, []),
         ({"id": "STRING"}, {"id": "int64"}, "column id is STRING in the table and BIGINT in the message", []),
         # What does not fit changes nothing, whatever else would.
@@ -61,7 +61,7 @@ def test_a_later_column_with_a_name_of_a_changelog_s_own_does_not_fit():
         "column '_op' of the source has the name of a changelog's own column",
         [],
     )
-    assert changes_for({"id": "INT"}, message, "mirror", Names()) == (None, ["ADD COLUMN `_op` STRING"])
+    assert changes_for({"id": "INT"}, message, "mirror", Names()) == (None, ["ADD COLUMNS (`_op` STRING)"])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_later_column_with_a_name_of_a_changelog_s_own_does_not_fit():
     [
         ({"id": "int32", "at_day": "string"}, None),
         ({"id": "int32", "new": "string", "at_day": "string"}, None),
-        ({"id": "int32", "at_week": "string"}, ["ADD COLUMN `at_week` STRING"]),
+        ({"id": "int32", "at_week": "string"}, ["ADD COLUMNS (`at_week` STRING)"]),
         # It is there already, whatever else has its name.
         ({"id": "int32", "region": "string"}, []),
     ],
@@ -82,3 +82,27 @@ def test_a_name_that_something_in_the_table_has_does_not_fit(columns, changes):
 
     expected = (why, []) if changes is None else (None, changes)
     assert changes_for(table, group(**columns), "mirror", names) == expected
+
+
+def test_new_columns_of_a_message_come_together_and_leave_the_table_with_one_schema_more():
+    message = group(id="int64", a="int32", b="string")
+
+    assert changes_for({"id": "INT"}, message, "mirror", Names()) == (
+        None,
+        ["ADD COLUMNS (`a` INT, `b` STRING)", "ALTER COLUMN `id` TYPE BIGINT"],
+    )
+
+
+def test_a_table_that_has_very_many_columns_gets_no_more():
+    """Its metadata grows with each that comes, by all of them, until nobody reads it any more."""
+    columns = {f"c{number}": "INT" for number in range(MAX_COLUMNS)}
+    why = f"the table has {MAX_COLUMNS} columns, and would have more than {MAX_COLUMNS}"
+
+    assert changes_for(columns, group(new="int32"), "mirror", Names()) == (why, [])
+    assert changes_for(columns, group(c0="int32"), "mirror", Names()) == (None, [])
+    assert changes_for(columns, group(c0="int64"), "mirror", Names()) == (
+        None,
+        ["ALTER COLUMN `c0` TYPE BIGINT"],
+    )
+    del columns["c9"]
+    assert changes_for(columns, group(new="int32"), "mirror", Names()) == (None, ["ADD COLUMNS (`new` INT)"])
