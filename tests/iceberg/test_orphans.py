@@ -156,6 +156,48 @@ def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):
     assert [one.path.rpartition("/")[2] for one in found(table.refresh()).orphans] == ["before.parquet"]
 
 
+def test_what_shows_only_at_the_second_listing_that_a_folder_is_anothers_keeps_its_files(
+    on_disk, monkeypatch
+):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    put(table, "data/a/theirs.parquet", "data/b/mine.parquet")
+    listed = []
+
+    def files(io, folder):
+        if len(listed) == 2:  # both folders
+            put(table, "data/a/_delta_log/0.json")
+        listed.append(folder)
+        return reversed(list(files_below(io, folder)))
+
+    monkeypatch.setattr(orphans, "files_below", files)
+    result = found(table.refresh())
+
+    assert (result.files, [one.path.rpartition("/")[2] for one in result.orphans]) == (1, ["mine.parquet"])
+
+
+def test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay(on_disk, monkeypatch):
+    table = on_disk.create(**{"write.metadata.previous-versions-max": "1"})
+    for hour in range(6):
+        on_disk.append(table, hour)
+    metadata = Path(table.refresh().metadata_location.removeprefix("file://")).parent
+    every = sorted(metadata.glob("*.metadata.json"))
+    for path in every[:3]:
+        os.utime(path, (START_S, START_S))
+
+    def oldest():
+        result = found(table, Cause.OLD_VERSION, ahead_ms=-3_600_000, keep_last=4)
+        return result.files, [one.path.rpartition("/")[2] for one in result.orphans]
+
+    # Seven: two are named, two more are young, and of the three others one is among the newest that stay.
+    once = oldest()
+    monkeypatch.setattr(
+        orphans, "files_below", lambda io, folder: (some + some for some in files_below(io, folder))
+    )
+
+    assert once == oldest() == (2, [path.name for path in every[:2]])
+
+
 def test_more_files_than_can_be_compared_are_said_to_be_too_many(on_disk, monkeypatch):
     table = on_disk.create()
     on_disk.append(table, 1)

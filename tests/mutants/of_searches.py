@@ -7,6 +7,28 @@ FOUND = "service/test_searches.py::"
 
 MUTANTS = (
     Mutant(
+        "all that a search finds is held",
+        "core/orphans.py",
+        "if len(self._held) >= 2 * self._told:",
+        "if False:",
+        "core/test_orphans.py::test_no_more_is_held_than_twice_what_is_told_however_much_there_is",
+    ),
+    Mutant(
+        "a search of which the daemon died is begun again at once",
+        "service/searches.py",
+        'Refusal(Reason.CRASHED, "the daemon ended',
+        'Refusal(Reason.STOPPED, "the daemon ended',
+        FOUND + "test_a_search_that_takes_the_daemon_with_it_is_not_begun_again_at_once",
+    ),
+    Mutant(
+        "a version that is listed twice counts twice among the newest",
+        "iceberg/orphans.py",
+        "            unreached.discard_all([name])\n",
+        "            pass\n",
+        "iceberg/test_orphans.py::"
+        "test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay",
+    ),
+    Mutant(
         "a table that lives in another catalog is gone",
         "iceberg/metadata_folder.py",
         "one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS",

@@ -4,7 +4,7 @@ The folders are listed first, the table is loaded after that, and what it reache
 not among those that were listed. Then the folders are listed once more, and what was there both times, is old enough and
 was not reached is found. Files are compared by their names alone. Names of data files and of manifests are unique, so
 this loses little, and no alias of a folder or a store makes orphans of all that lies there. Between the two listings a name
-is kept as a number, so a million files are some 60 MB.
+is kept as a number, so a million files are some 60 MB. Of what is found the oldest are held, and the rest is counted.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -19,13 +19,12 @@ from isotherm.contract.paths import is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import (
-    TOLD,
     Found,
     Orphan,
     Strangers,
+    Unneeded,
     is_old_version_by_name,
     is_orphan_by_name,
-    without_newest,
 )
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
@@ -76,28 +75,45 @@ def _find(
         return against
     for some in _needed(now, wanted, unreached, is_stopped, threads):
         unreached.discard_all(map(name_of, some))
-    listed = listed_bytes = 0
-    by_path: dict[str, Orphan] = {}
-    """A store may list a file twice."""
-    held: set[str] = set()
+    return _unreached(now, wanted, unreached, others, is_stopped)
+
+
+def _unreached(
+    now: Table, wanted: Search, unreached: "_Names", others: "Others", is_stopped: IsStopped
+) -> Found:
+    """List once more, and take what is old enough of the files whose names nothing has reached.
+
+    Args:
+        now: the table as it was loaded after the first listing.
+        wanted: what is looked for.
+        unreached: the names that nothing has reached; of versions, each is taken out once it has been counted.
+        others: what is somebody else's.
+        is_stopped: asked between two files.
+    """
+    is_of_versions = wanted.cause is Cause.OLD_VERSION
+    before_ms = min(wanted.before_ms, oldest_named_ms(now)) if is_of_versions else wanted.before_ms
+    listed = listed_bytes = young = 0
+    unneeded, held = Unneeded(), set[str]()
     for folder, file in _listed(now.io, wanted, is_stopped, others.add):
         listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
-        if name_of(file.name) in unreached:
-            path = folder + file.name
-            holder = held_by(path, wanted.neighbours, is_found=True)
-            if holder is not None:
-                held.add(holder)
-            elif is_plain(path):
-                by_path[path] = Orphan(path, file.size_bytes, file.written_at_ms)
-    found = [one for one in by_path.values() if one.path not in others]
-    before_ms = wanted.before_ms
-    if wanted.cause is Cause.OLD_VERSION:
-        found = without_newest(found, wanted.keep_last - len(now.metadata.metadata_log))
-        before_ms = min(before_ms, oldest_named_ms(now))
-    found = [one for one in found if one.written_at_ms < before_ms]
-    found.sort(key=lambda one: (one.written_at_ms, one.path))
-    size_bytes = sum(one.size_bytes for one in found)
-    return Found(listed, listed_bytes, len(found), size_bytes, tuple(found[:TOLD]), frozenset(held))
+        if (name := name_of(file.name)) not in unreached:
+            continue
+        if is_of_versions:
+            # All lie in one folder. One that is listed twice must not count twice among the newest, which stay.
+            unreached.discard_all([name])
+        path = folder + file.name
+        if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:
+            held.add(holder)
+        elif is_plain(path) and path not in others:
+            if file.written_at_ms < before_ms:
+                unneeded.add(Orphan(path, file.size_bytes, file.written_at_ms))
+            else:
+                young += 1
+    # Whose a folder is may have shown itself only by what came into it since the first listing.
+    unneeded.leave_out(others)
+    keep = max(wanted.keep_last - len(now.metadata.metadata_log) - young, 0) if is_of_versions else 0
+    files, size_bytes, oldest = unneeded.without_newest(keep)
+    return Found(listed, listed_bytes, files, size_bytes, oldest, frozenset(held))
 
 
 def _against(
