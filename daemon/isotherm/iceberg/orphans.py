@@ -31,6 +31,7 @@ from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Search
 
@@ -65,9 +66,9 @@ def find(
 def _find(
     table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
 ) -> Found | Refusal | Strangers:
-    unreached, others = _Names(), Others(wanted.home)
+    unreached, others = Numbered(), Others(wanted.home)
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
-        unreached.add(name_of(file.name))
+        unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
             return Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files")
     now = table.catalog.load_table(table.name())
@@ -79,7 +80,7 @@ def _find(
 
 
 def _unreached(
-    now: Table, wanted: Search, unreached: "_Names", others: "Others", is_stopped: IsStopped
+    now: Table, wanted: Search, unreached: Numbered, others: "Others", is_stopped: IsStopped
 ) -> Found:
     """List once more, and take what is old enough of the files whose names nothing has reached.
 
@@ -197,24 +198,3 @@ class Others:
                 self._folders.add(path[: place + 1])
         if path.endswith(METADATA_ENDS) and "/metadata/" in path:
             self._folders.add(path[: path.rindex("/metadata/") + 1])
-
-
-class _Names:
-    """Names of files, each as one number. Two names may have the same: then one more file counts as needed."""
-
-    def __init__(self) -> None:
-        self._hashes: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._hashes)
-
-    def __contains__(self, name: object) -> bool:
-        return hash(name) in self._hashes
-
-    def add(self, name: str) -> None:
-        """Take in a name."""
-        self._hashes.add(hash(name))
-
-    def discard_all(self, names: Iterable[str]) -> None:
-        """Take these out."""
-        self._hashes.difference_update(map(hash, names))
