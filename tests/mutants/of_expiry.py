@@ -7,6 +7,13 @@ ASTRAY = "service/test_astray.py::"
 
 MUTANTS = (
     Mutant(
+        "what was the newest a moment ago goes, because it is old",
+        "core/planner/retention.py",
+        "max(one.committed_at_ms, later.committed_at_ms)",
+        "one.committed_at_ms",
+        "core/planner/test_expiry.py::test_what_was_the_newest_until_a_moment_ago_stays_however_old_it_is",
+    ),
+    Mutant(
         "what stays forgets a parent that goes",
         "iceberg/snapshot_log.py",
         'update={"snapshots": kept, "last_updated_ms": updated_ms}',
@@ -174,8 +181,8 @@ MUTANTS = (
     Mutant(
         "what branches and keep_last have just freed is long overdue",
         "core/planner/whole_table.py",
-        "max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))",
-        "ripe_ms(one, expire)",
+        "max(at_ms, freed_ms.get(snapshot_id, 0))",
+        "at_ms",
         ("core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]"),
     ),
     Mutant(
