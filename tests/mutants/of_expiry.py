@@ -7,6 +7,14 @@ ASTRAY = "service/test_astray.py::"
 
 MUTANTS = (
     Mutant(
+        "a version of the metadata may have any file read whole",
+        "iceberg/lost_refs.py",
+        "if not is_plain(location) or not location.endswith(METADATA_NAMES):",
+        "if False:",
+        "iceberg/test_expiry_on_rest.py::"
+        "test_a_version_that_names_another_file_as_one_of_before_has_it_not_opened",
+    ),
+    Mutant(
         "what was the newest a moment ago goes, because it is old",
         "core/planner/retention.py",
         "max(one.committed_at_ms, later.committed_at_ms)",
