@@ -172,7 +172,7 @@ class Expire(Settings):
     """Which snapshots go, and when the files that only they needed follow."""
 
     enabled: bool = True
-    """Whether snapshots of this table are expired."""
+    """Whether snapshots of this table are expired. Old metadata.json files are removed all the same: `metadata.enabled`."""
     keep_for: Annotated[
         Span,
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
