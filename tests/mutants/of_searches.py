@@ -7,6 +7,22 @@ FOUND = "service/test_searches.py::"
 
 MUTANTS = (
     Mutant(
+        "the file that tells a store's time is found by no search",
+        "iceberg/maintainer.py",
+        "isotherm-clock-{uuid4()}.stats",
+        "isotherm-clock-{uuid4()}.txt",
+        "iceberg/test_orphans.py::"
+        "test_the_file_that_tells_a_stores_time_is_found_where_it_may_not_be_deleted",
+    ),
+    Mutant(
+        "a folder that a store lists at once is gone through to its end, whoever wants to stop",
+        "iceberg/orphans.py",
+        "if number % ASKED_EVERY == 0 and is_stopped():",
+        "if False:",
+        "iceberg/test_orphans.py::"
+        "test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_to_stop",
+    ),
+    Mutant(
         "all that a search finds is held",
         "core/orphans.py",
         "if len(self._held) >= 2 * self._told:",

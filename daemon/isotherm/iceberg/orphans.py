@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.contract.identity import name_from
-from isotherm.contract.paths import is_plain, taken_for
+from isotherm.contract.paths import deepest, folder, is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import (
@@ -37,6 +37,8 @@ from isotherm.service.ports import Search
 
 _SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")
 """By which other formats' tables are known; the folder in which one lies is that table's."""
+ASKED_EVERY = 1000
+"""Files, of those that a store lists together, after which it is asked whether to stop: it may list a million."""
 MOST = 5_000_000
 """Files of a table that are compared, with 300 MB of memory."""
 
@@ -95,14 +97,14 @@ def _unreached(
     before_ms = min(wanted.before_ms, oldest_named_ms(now)) if is_of_versions else wanted.before_ms
     listed = listed_bytes = young = 0
     unneeded, held = Unneeded(), set[str]()
-    for folder, file in _listed(now.io, wanted, is_stopped, others.add):
+    for below, file in _listed(now.io, wanted, is_stopped, others.add):
         listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
         if (name := name_of(file.name)) not in unreached:
             continue
         if is_of_versions:
             # All lie in one folder. One that is listed twice must not count twice among the newest, which stay.
             unreached.discard_all([name])
-        path = folder + file.name
+        path = below + file.name
         if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:
             held.add(holder)
         elif is_plain(path) and path not in others:
@@ -164,7 +166,9 @@ def _listed(
         for some in files_below(io, home + part):
             if is_stopped():
                 raise Stopped
-            for file in some:
+            for number, file in enumerate(some, 1):
+                if number % ASKED_EVERY == 0 and is_stopped():
+                    raise Stopped
                 see(part + file.name)
                 if is_wanted(part + file.name) and f"{home}{part}{file.name}" not in wanted.theirs:
                     yield home + part, file
@@ -187,14 +191,14 @@ class Others:
         self._home, self._folders = home.rstrip("/") + "/", set[str]()
 
     def __contains__(self, path: object) -> bool:
-        text = str(path).removeprefix(self._home)
-        return any(text.startswith(folder) for folder in self._folders)
+        # By the folders above it, which are few: there may be as many of somebody else's as there are files.
+        return deepest(str(path), self._folders) is not None
 
     def add(self, path: str) -> None:
         """Take in a file; its path begins below the table's location."""
         for sign in _SIGNS:
             place = path.find(sign)
             if place > 0:
-                self._folders.add(path[: place + 1])
+                self._folders.add(folder(self._home + path[:place]))
         if path.endswith(METADATA_ENDS) and "/metadata/" in path:
-            self._folders.add(path[: path.rindex("/metadata/") + 1])
+            self._folders.add(folder(self._home + path[: path.rindex("/metadata/")]))
