@@ -204,8 +204,13 @@ def test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_t
     table = on_disk.create()
     on_disk.append(table, 1)
     many = [StoredFile(f"{number}.parquet", 1, 1) for number in range(10_000)]
-    monkeypatch.setattr(orphans, "files_below", lambda *_: iter([many]))
-    asked = []
+    asked, listed = [], []
+
+    def files(io, folder):
+        listed.append(folder)
+        return iter([many])
+
+    monkeypatch.setattr(orphans, "files_below", files)
 
     def is_stopped():
         asked.append(True)
@@ -213,6 +218,7 @@ def test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_t
 
     with pytest.raises(Stopped):
         find(table, search_of(table), is_stopped)
+    assert len(listed) == 1, "within the first folder"
 
 
 def test_of_another_tables_folder_all_that_lies_in_it_is_its_own_and_nothing_beside_it():
