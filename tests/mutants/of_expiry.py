@@ -53,7 +53,7 @@ MUTANTS = (
     Mutant(
         "what was staged goes as soon as anything else",
         "core/planner/retention.py",
-        "STAGED_FOR_MS if snapshot.is_staged else 0",
+        "STAGED_FOR_MS if one.is_staged else 0",
         "0",
         ASTRAY + "test_what_was_staged_and_never_published_goes_after_a_day_and_no_sooner",
     ),

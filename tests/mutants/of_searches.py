@@ -170,8 +170,8 @@ MUTANTS = (
     Mutant(
         "files of a table of another format are orphans",
         "iceberg/orphans.py",
-        "if one.path not in others]",
-        "]",
+        "return deepest(str(path), self._folders) is not None",
+        "return False",
         FOUND + "test_files_of_other_formats_and_tables_within_a_tables_folder_stay",
     ),
     Mutant(
@@ -233,22 +233,22 @@ MUTANTS = (
     Mutant(
         "what a writer is about to commit is an orphan",
         "iceberg/orphans.py",
-        "if one.written_at_ms < before_ms]",
-        "if True]",
+        "if file.written_at_ms < before_ms:",
+        "if True:",
         "iceberg/test_orphans.py::test_a_store_lists_what_lies_in_its_folders",
     ),
     Mutant(
         "what came between the two listings is an orphan",
         "iceberg/orphans.py",
-        "        if name_of(file.name) in unreached:\n",
-        "        if True:\n",
+        "if (name := name_of(file.name)) not in unreached:",
+        "if not (name := name_of(file.name)):",
         "iceberg/test_orphans.py::test_what_came_between_the_two_listings_is_not_found",
     ),
     Mutant(
         "files in the folder of another table are marked",
         "iceberg/orphans.py",
-        "            if holder is not None:\n",
-        "            if False:\n",
+        "if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:",
+        "if holder := None:",
         FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",
     ),
     Mutant(
