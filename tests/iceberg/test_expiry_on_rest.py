@@ -76,3 +76,38 @@ def test_versions_that_lead_in_a_circle_show_nothing(catalog: Any, table: Table)
     assert (
         lost_refs(OnRest(catalog, None), table.io, load(catalog).metadata, "unknown", ids(table)[:1]) is None
     )
+
+
+class Noting:
+    """A FileIO that notes which files are opened."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.opened: list[str] = []
+
+    def new_input(self, location: str) -> Any:
+        self.opened.append(location)
+        return self.real.new_input(location)
+
+
+@pytest.mark.parametrize("name", ["anything.bin", "anything.bin#.metadata.json"])
+@pytest.mark.parametrize("is_before", [False, True])
+def test_a_version_that_names_another_file_as_one_of_before_has_it_not_opened(
+    catalog: Any, table: Table, name: str, is_before: bool
+) -> None:
+    """Whoever may write a table's folder could have a file of any size read whole."""
+    landed, io = load(catalog).metadata, Noting(table.io)
+    first = landed.metadata_log[0]
+    forged = first.model_copy(update={"metadata_file": f"{table.location()}/data/{name}"})
+    log = [forged] if is_before else [first, forged]
+    base = "unknown" if is_before else first.metadata_file
+
+    found = lost_refs(
+        OnRest(catalog, None),
+        io,  # type: ignore[arg-type]
+        landed.model_copy(update={"metadata_log": log}),
+        base,
+        ids(table)[:1],
+    )
+
+    assert (found, io.opened) == (None, [])

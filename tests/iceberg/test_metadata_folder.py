@@ -1,5 +1,6 @@
 """What lies in a table's metadata folder beside its own versions keeps what was found from going, and when it does not."""
 
+import gc
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ from uuid import uuid4
 import pytest
 from pyiceberg.table import StaticTable
 
+from isotherm.clients.listing import StoredFile
 from isotherm.core.deletion import FOUND, Cause
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.threads import THREADS, never
@@ -207,6 +209,23 @@ def test_the_metadata_of_another_table_is_found_behind_many_versions_of_the_tabl
         shutil.copy(newest, folder(table) / f"0000{number}-{uuid4()}.metadata.json")
 
     assert f"is of another table, {uuid_of(other)}" in against(table)[Cause.ORPHAN]
+
+
+def test_of_any_number_of_versions_that_nobody_names_few_are_held(lab, monkeypatch):
+    table, held = filled(lab), []
+
+    def listed(io, folder):
+        del io, folder
+        for part in range(20):
+            yield [StoredFile(f"{part}-{number}.metadata.json", 1, number) for number in range(1000)]
+            held.append(sum(isinstance(one, StoredFile) for one in gc.get_objects()))
+
+    monkeypatch.setattr(metadata_folder, "files_below", listed)
+
+    against(table)
+
+    assert len(held) >= 20
+    assert max(held) < 3000, "two parts of a thousand, and the newest and the oldest"
 
 
 def test_what_is_no_version_of_any_table_says_nothing(lab):

@@ -3,20 +3,22 @@
 import gzip
 import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isotherm.clients import storage
-from isotherm.clients.listing import files_below
+from isotherm.clients.listing import StoredFile, files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.iceberg import metadata_folder, orphans
-from isotherm.iceberg.orphans import find
+from isotherm.iceberg.orphans import Others, find
 from isotherm.iceberg.remover import sweep
-from isotherm.iceberg.threads import never
+from isotherm.iceberg.threads import Stopped, never
+from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Search, Sweep
 from support.lab import Lab, uuid_of
@@ -154,6 +156,91 @@ def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):
     monkeypatch.setattr(orphans, "files_below", files)
 
     assert [one.path.rpartition("/")[2] for one in found(table.refresh()).orphans] == ["before.parquet"]
+
+
+def test_what_shows_only_at_the_second_listing_that_a_folder_is_anothers_keeps_its_files(
+    on_disk, monkeypatch
+):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    put(table, "data/a/theirs.parquet", "data/b/mine.parquet")
+    listed = []
+
+    def files(io, folder):
+        if len(listed) == 2:  # both folders
+            put(table, "data/a/_delta_log/0.json")
+        listed.append(folder)
+        return reversed(list(files_below(io, folder)))
+
+    monkeypatch.setattr(orphans, "files_below", files)
+    result = found(table.refresh())
+
+    assert (result.files, [one.path.rpartition("/")[2] for one in result.orphans]) == (1, ["mine.parquet"])
+
+
+def test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay(on_disk, monkeypatch):
+    table = on_disk.create(**{"write.metadata.previous-versions-max": "1"})
+    for hour in range(6):
+        on_disk.append(table, hour)
+    metadata = Path(table.refresh().metadata_location.removeprefix("file://")).parent
+    every = sorted(metadata.glob("*.metadata.json"))
+    for path in every[:3]:
+        os.utime(path, (START_S, START_S))
+
+    def oldest():
+        result = found(table, Cause.OLD_VERSION, ahead_ms=-3_600_000, keep_last=4)
+        return result.files, [one.path.rpartition("/")[2] for one in result.orphans]
+
+    # Seven: two are named, two more are young, and of the three others one is among the newest that stay.
+    once = oldest()
+    monkeypatch.setattr(
+        orphans, "files_below", lambda io, folder: (some + some for some in files_below(io, folder))
+    )
+
+    assert once == oldest() == (2, [path.name for path in every[:2]])
+
+
+def test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_to_stop(on_disk, monkeypatch):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    many = [StoredFile(f"{number}.parquet", 1, 1) for number in range(10_000)]
+    asked, listed = [], []
+
+    def files(io, folder):
+        listed.append(folder)
+        return iter([many])
+
+    monkeypatch.setattr(orphans, "files_below", files)
+
+    def is_stopped():
+        asked.append(True)
+        return len(asked) == 5
+
+    with pytest.raises(Stopped):
+        find(table, search_of(table), is_stopped)
+    assert len(listed) == 1, "within the first folder"
+
+
+def test_of_another_tables_folder_all_that_lies_in_it_is_its_own_and_nothing_beside_it():
+    others = Others("s3a://lake/shop/orders/")
+    others.add("data/t1/metadata/v1.metadata.json")
+    others.add("data/x/_delta_log/0.json")
+
+    assert all(f"s3://lake/shop/orders/data/{name}" in others for name in ("t1/a", "t1/b/c", "x/a"))
+    assert not any(f"s3://lake/shop/orders/data/{name}" in others for name in ("t10/a", "t1", "a", "y/x/a"))
+
+
+def test_the_file_that_tells_a_stores_time_is_found_where_it_may_not_be_deleted(on_s3):
+    lab, store = on_s3
+    table = lab.create()
+    lab.append(table, 1)
+    store.faults += [Fault("DELETE", "isotherm-clock-", 1000, "403")]
+    with suppress(Exception):
+        lab.maintainer(lab.executor).clock_skew_ms(loaded_table(table.refresh(), "shop.orders"))
+
+    (left,) = found(table).orphans
+
+    assert "/metadata/isotherm-clock-" in left.path
 
 
 def test_more_files_than_can_be_compared_are_said_to_be_too_many(on_disk, monkeypatch):

@@ -7,6 +7,21 @@ ASTRAY = "service/test_astray.py::"
 
 MUTANTS = (
     Mutant(
+        "a version of the metadata may have any file read whole",
+        "iceberg/lost_refs.py",
+        "if not is_plain(location) or not location.endswith(METADATA_NAMES):",
+        "if False:",
+        "iceberg/test_expiry_on_rest.py::"
+        "test_a_version_that_names_another_file_as_one_of_before_has_it_not_opened",
+    ),
+    Mutant(
+        "what was the newest a moment ago goes, because it is old",
+        "core/planner/retention.py",
+        "max(one.committed_at_ms, later.committed_at_ms)",
+        "one.committed_at_ms",
+        "core/planner/test_expiry.py::test_what_was_the_newest_until_a_moment_ago_stays_however_old_it_is",
+    ),
+    Mutant(
         "what stays forgets a parent that goes",
         "iceberg/snapshot_log.py",
         'update={"snapshots": kept, "last_updated_ms": updated_ms}',
@@ -38,7 +53,7 @@ MUTANTS = (
     Mutant(
         "what was staged goes as soon as anything else",
         "core/planner/retention.py",
-        "STAGED_FOR_MS if snapshot.is_staged else 0",
+        "STAGED_FOR_MS if one.is_staged else 0",
         "0",
         ASTRAY + "test_what_was_staged_and_never_published_goes_after_a_day_and_no_sooner",
     ),
@@ -174,8 +189,8 @@ MUTANTS = (
     Mutant(
         "what branches and keep_last have just freed is long overdue",
         "core/planner/whole_table.py",
-        "max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))",
-        "ripe_ms(one, expire)",
+        "max(at_ms, freed_ms.get(snapshot_id, 0))",
+        "at_ms",
         ("core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]"),
     ),
     Mutant(

@@ -51,6 +51,14 @@ MUTANTS = (
     ),
     # reachability: what an expiry leaves without a reader
     Mutant(
+        "an expiry after a rewrite of the manifests holds each path of the table",
+        "iceberg/manifests/reachability.py",
+        "if (name := normalised(path)) not in needed)",
+        "if (name := normalised(path)))",
+        "iceberg/manifests/test_reachability.py::"
+        "test_after_a_rewrite_of_all_manifests_no_path_of_the_table_is_held",
+    ),
+    Mutant(
         "what was only carried over into a manifest counts as gone",
         "iceberg/manifests/snapshot_files.py",
         "if entry.status != ManifestEntryStatus.DELETED",

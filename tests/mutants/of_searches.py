@@ -8,6 +8,44 @@ REWRITERS = "service/test_rewriters.py::"
 
 MUTANTS = (
     Mutant(
+        "the file that tells a store's time is found by no search",
+        "iceberg/maintainer.py",
+        "isotherm-clock-{uuid4()}.stats",
+        "isotherm-clock-{uuid4()}.txt",
+        "iceberg/test_orphans.py::"
+        "test_the_file_that_tells_a_stores_time_is_found_where_it_may_not_be_deleted",
+    ),
+    Mutant(
+        "a folder that a store lists at once is gone through to its end, whoever wants to stop",
+        "iceberg/orphans.py",
+        "if number % ASKED_EVERY == 0 and is_stopped():",
+        "if False:",
+        "iceberg/test_orphans.py::"
+        "test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_to_stop",
+    ),
+    Mutant(
+        "all that a search finds is held",
+        "core/orphans.py",
+        "if len(self._held) >= 2 * self._told:",
+        "if False:",
+        "core/test_orphans.py::test_no_more_is_held_than_twice_what_is_told_however_much_there_is",
+    ),
+    Mutant(
+        "a search of which the daemon died is begun again at once",
+        "service/searches.py",
+        'Refusal(Reason.CRASHED, "the daemon ended',
+        'Refusal(Reason.STOPPED, "the daemon ended',
+        FOUND + "test_a_search_that_takes_the_daemon_with_it_is_not_begun_again_at_once",
+    ),
+    Mutant(
+        "a version that is listed twice counts twice among the newest",
+        "iceberg/orphans.py",
+        "            unreached.discard_all([name])\n",
+        "            pass\n",
+        "iceberg/test_orphans.py::"
+        "test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay",
+    ),
+    Mutant(
         "a table that lives in another catalog is gone",
         "iceberg/metadata_folder.py",
         "one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS",
@@ -133,8 +171,8 @@ MUTANTS = (
     Mutant(
         "files of a table of another format are orphans",
         "iceberg/orphans.py",
-        "if one.path not in others]",
-        "]",
+        "return deepest(str(path), self._folders) is not None",
+        "return False",
         FOUND + "test_files_of_other_formats_and_tables_within_a_tables_folder_stay",
     ),
     Mutant(
@@ -196,22 +234,22 @@ MUTANTS = (
     Mutant(
         "what a writer is about to commit is an orphan",
         "iceberg/orphans.py",
-        "if one.written_at_ms < before_ms]",
-        "if True]",
+        "if file.written_at_ms < before_ms:",
+        "if True:",
         "iceberg/test_orphans.py::test_a_store_lists_what_lies_in_its_folders",
     ),
     Mutant(
         "what came between the two listings is an orphan",
         "iceberg/orphans.py",
-        "        if name_of(file.name) in unreached:\n",
-        "        if True:\n",
+        "if (name := name_of(file.name)) not in unreached:",
+        "if not (name := name_of(file.name)):",
         "iceberg/test_orphans.py::test_what_came_between_the_two_listings_is_not_found",
     ),
     Mutant(
         "files in the folder of another table are marked",
         "iceberg/orphans.py",
-        "            if holder is not None:\n",
-        "            if False:\n",
+        "if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:",
+        "if holder := None:",
         FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",
     ),
     Mutant(

@@ -104,5 +104,5 @@ def test_a_search_whose_end_fails_is_let_go_and_keeps_no_other_waiting(tmp_path,
     until_both_have_ended(lab, service, Action.REMOVE_ORPHANS, reason)
 
     assert told(lab) == [(NAMES[0], "RuntimeError: a mistake", "ending job ")]
-    assert ends(lab, Action.REMOVE_ORPHANS)[0] == (NAMES[0], Reason.STOPPED), "looked up as after a crash"
+    assert ends(lab, Action.REMOVE_ORPHANS)[0] == (NAMES[0], Reason.CRASHED), "looked up as after a crash"
     service.stop()

@@ -160,3 +160,21 @@ def test_a_version_that_the_catalog_was_set_back_to_stays(lab_of):
     assert back_to.exists()
     assert lab.catalog.load_table("shop.orders").metadata_location == f"file://{back_to}"
     service.stop()
+
+
+@pytest.mark.parametrize("has_metadata_off", [True, False])
+def test_with_the_policy_that_operations_gives_for_it_nothing_is_deleted(lab_of, has_metadata_off):
+    """`expire` alone says nothing of old metadata.json files."""
+    said = Path(__file__).parents[2].joinpath("docs/operations.md").read_text()
+    off = ["expire: {enabled: false}", "metadata: {enabled: false}", "orphans: {mode: off}"]
+    assert all(f"`{one}`" in said for one in off)
+    if not has_metadata_off:
+        off[1] = "metadata: {keep_last: 5, at_once: 3, older_than: 1d}"
+    lab = lab_of("\n".join(['tables: "*"', "compact: {enabled: false}", *off, ""]))
+    table = filled(lab, commits=14)
+    there = files(table)
+    service = started(lab)
+    pass_by(lab, service, 4)
+
+    assert (there <= files(table)) is has_metadata_off
+    service.stop()

@@ -155,8 +155,8 @@ def test_a_search_that_a_restart_has_ended_begins_again(lab_of):
     pass_by(lab, again, 4)
 
     assert not any(path.exists() for path in planted)
-    first, *_ = [one for one in again.ledger.operations() if one.reason == "stopped"]
-    assert first.outcome_why == "the daemon ended while it ran"
+    first, *_ = [one for one in again.ledger.operations() if one.reason == "crashed"]
+    assert first.outcome_why == "the daemon ended while it ran, or its end went wrong"
     again.stop()
 
 
@@ -198,3 +198,32 @@ def test_many_tables_are_searched_one_after_another(lab_of):
         for one in service.fold.table(uuid_of(table)).of_table
     )
     service.stop()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_search_that_takes_the_daemon_with_it_is_not_begun_again_at_once(lab_of, is_stopped):
+    """As one does that finds more than there is memory. One that the daemon was stopped in is begun again at once."""
+    lab = lab_of(REPORT)
+    filled(lab)
+    lab.ahead_ms += 4 * DAY_MS
+    begun = 0
+    for _ in range(12):
+        service = started(lab)
+        for _ in range(12):
+            service.step(0)
+            if len(service.searches):
+                begun += 1
+                break
+        if is_stopped:
+            service.stop()
+        else:  # nothing is written down
+            service.fold.close()
+            service.ledger.close()
+        lab.ahead_ms += 61_000
+
+    assert begun == 12 if is_stopped else 1 < begun < 6, begun
+    if not is_stopped:
+        service = started(lab)
+        service.step(0)
+        assert {one.reason for one in service.ledger.operations()} == {"crashed"}
+        service.stop()

@@ -29,6 +29,7 @@ from isotherm.core.planner.debt import debt
 from isotherm.core.planner.held import not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
+from isotherm.core.planner.retention import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -282,12 +283,14 @@ def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -
 def _of_table(
     inspector: Inspector, row: TableRow, view: View, planned: Plan, resolved: Resolved, now_ms: int
 ) -> Explanation:
-    oldest = view.snapshots[0] if view.snapshots else None
-    age = (
-        "no snapshot" if oldest is None else f"the oldest is {span_text(now_ms - oldest.committed_at_ms)} old"
-    )
     expire = resolved.policy.expire
-    is_old = oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for
+    ripe_ms = ripe_on_main_ms(view.snapshots or (), expire)[:1]
+    age = "no snapshot"
+    if ripe_ms == [FOREVER_MS]:
+        age = "the oldest is the newest"
+    elif ripe_ms:
+        age = f"the oldest was the newest until {span_text(now_ms - ripe_ms[0] + expire.keep_for)} ago"
+    is_old = bool(ripe_ms) and ripe_ms[0] <= now_ms
     are_many = view.facts.snapshots > expire.keep_last
     conditions = (
         Condition(

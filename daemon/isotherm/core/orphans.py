@@ -5,10 +5,10 @@ does not name any more. *Orphans* are all other files that no retained snapshot 
 (`iceberg/orphans.py`), and then go the way of every deletion: marked, and proved once more after a grace (`deletion`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 
-from isotherm.core.deletion import METADATA_ENDS, is_version, name_of
+from isotherm.core.deletion import METADATA_ENDS, is_version
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.units import DAY_MS, size_text
 from isotherm.runtime.text import counted
@@ -50,6 +50,64 @@ class Found:
     """Folders of other tables in which there are more, and which may be gone."""
 
 
+class Unneeded:
+    """What a search finds, one file after another: how many, of what size, and the oldest of them.
+
+    A table may have millions of files that nothing needs. So no more of them are held than twice those that are told.
+    """
+
+    def __init__(self, told: int = TOLD) -> None:
+        self._told = told
+        self._held: dict[str, Orphan] = {}
+        """By path: a store may list a file twice."""
+        self._latest: tuple[int, str] | None = None
+        """The youngest of those that were held when younger ones were let go."""
+        self._beyond = self._beyond_bytes = 0
+
+    @property
+    def files(self) -> int:
+        """How many there are."""
+        return len(self._held) + self._beyond
+
+    def add(self, one: Orphan) -> None:
+        """Take in a file."""
+        if self._latest is not None and _age(one) > self._latest:
+            self._let_go(one)
+            return
+        self._held[one.path] = one
+        if len(self._held) >= 2 * self._told:
+            oldest_first = sorted(self._held.values(), key=_age)
+            for younger in oldest_first[self._told :]:
+                self._let_go(younger)
+            self._held = {older.path: older for older in oldest_first[: self._told]}
+            self._latest = _age(oldest_first[self._told - 1])
+
+    def leave_out(self, paths: Container[str]) -> None:
+        """Take out again what turned out to be somebody else's, of those that are held."""
+        self._held = {path: one for path, one in self._held.items() if path not in paths}
+
+    def without_newest(self, keep: int) -> tuple[int, int, tuple[Orphan, ...]]:
+        """How many there are without so many of the newest, their bytes, and the oldest of them, as many as are told.
+
+        Where that are more than are told, and some are kept, the bytes are by their mean.
+        """
+        files = max(self.files - keep, 0)
+        oldest = tuple(sorted(self._held.values(), key=_age)[: min(files, self._told)])
+        size_bytes = sum(one.size_bytes for one in oldest)
+        if files > len(oldest):
+            every = sum(one.size_bytes for one in self._held.values()) + self._beyond_bytes
+            size_bytes = every * files // self.files
+        return files, size_bytes, oldest
+
+    def _let_go(self, one: Orphan) -> None:
+        self._beyond += 1
+        self._beyond_bytes += one.size_bytes
+
+
+def _age(one: Orphan) -> tuple[int, str]:
+    return one.written_at_ms, one.path
+
+
 @dataclass(frozen=True, slots=True)
 class Strangers:
     """Other tables whose metadata lies in the folder, and that are not known to be gone: so may be other files there."""
@@ -76,12 +134,6 @@ def is_orphan_by_name(path: str) -> bool:
 def is_old_version_by_name(path: str) -> bool:
     """The same for a version of the metadata."""
     return path.startswith("metadata/") and path.count("/") == 1 and is_version(path)
-
-
-def without_newest(versions: Sequence[Orphan], keep: int) -> list[Orphan]:
-    """The versions without so many of the newest."""
-    oldest_first = sorted(versions, key=lambda one: (one.written_at_ms, name_of(one.path)))
-    return oldest_first[: max(len(oldest_first) - keep, 0)]
 
 
 def too_many(found: Found, max_share: float) -> str | None:

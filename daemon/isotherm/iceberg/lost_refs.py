@@ -11,6 +11,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
+from isotherm.clients.metadata_file import METADATA_NAMES
+from isotherm.contract.paths import is_plain
 from isotherm.iceberg.threads import IsStopped, never
 from isotherm.iceberg.values import kept_until_ms
 
@@ -53,7 +55,7 @@ def lost_refs(
     for location in log:
         is_stopped()
         try:
-            version = FromInputFile.table_metadata(io.new_input(location))
+            version = _version(io, location)
         except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
             return None
         if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
@@ -77,6 +79,20 @@ def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location
     return tuple(named)
 
 
+def _version(io: FileIO, location: str) -> TableMetadata:
+    """One version of a table, read within the limits of metadata.
+
+    A version before says where it is. So whoever may write a table's folder chooses that, and no other file is opened: what
+    is not named as metadata is read whole, however large it is.
+
+    Raises:
+        LookupError: it is not named as a version of a table's metadata.
+    """
+    if not is_plain(location) or not location.endswith(METADATA_NAMES):
+        raise LookupError(location)
+    return FromInputFile.table_metadata(io.new_input(location))
+
+
 def _versions_since(io: FileIO, landed: TableMetadata, base: str, is_stopped: IsStopped) -> list[str]:
     """The versions of a table after one of them, oldest first. Each version names the hundred or so before it.
 
@@ -88,9 +104,7 @@ def _versions_since(io: FileIO, landed: TableMetadata, base: str, is_stopped: Is
         is_stopped()
         if base in log:
             return log[log.index(base) + 1 :]
-        before = [
-            entry.metadata_file for entry in FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
-        ]
+        before = [entry.metadata_file for entry in _version(io, log[0]).metadata_log]
         if not before or before[0] in log:  # whoever may write metadata may have it lead in a circle
             break
         log = before + log

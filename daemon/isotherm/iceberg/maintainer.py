@@ -321,8 +321,9 @@ class IcebergMaintainer:
         io = table.io
         if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):
             return None
-        # A new name each time: no file is ever written over another one.
-        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.txt"
+        # A new name each time: no file is ever written over another one. Where it may not be deleted, a search finds it by
+        # this ending.
+        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.stats"
         with translated(f"the store of {loaded.table}"):
             before_ms = self._now_ms()
             written_at = self._threads.within(CLOCK_LIMIT_S, lambda: _written_at(io, location))

@@ -4,8 +4,9 @@ A catalog that was restored, or copied, shows a whole table that is not what it 
 versions that it lacks lie in the folder. So does the metadata of another table that lies here too.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from pyiceberg.io import FileIO
@@ -143,14 +144,13 @@ def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -
     """The newest and the oldest versions in a table's folders that it does not name."""
     named, young_ms = _named(table), oldest_named_ms(table)
     at_home = f"{home.rstrip('/')}/metadata/"
-    unnamed = list(_listed(table, at_home, named, is_stopped))
+    unnamed = _both_ends(_listed(table, at_home, named, is_stopped))
     if (elsewhere := _elsewhere(table, at_home)) is not None:
         try:
-            unnamed += _listed(table, elsewhere, named, is_stopped)
+            unnamed += _both_ends(_listed(table, elsewhere, named, is_stopped))
         except OSError as err:
             yield _Unnamed(elsewhere, f"cannot be listed: {err}", is_at_home=False)
-    unnamed.sort(key=lambda one: one[1].written_at_ms, reverse=True)
-    looked_at = unnamed[:MOST] + unnamed[max(len(unnamed) - OLDEST, MOST) :]
+    looked_at = _both_ends(unnamed)
 
     def read(one: tuple[str, StoredFile]) -> Version | str | None:
         if is_stopped():
@@ -168,6 +168,16 @@ def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -
     for (folder, file), said in zip(looked_at, threads.each(read, looked_at, AT_ONCE), strict=True):
         if said is not None:
             yield _Unnamed(file.name, said, folder == at_home)
+
+
+def _both_ends(versions: Iterable[tuple[str, StoredFile]]) -> list[tuple[str, StoredFile]]:
+    """The newest and the oldest of some versions, newest first. There may be a million; few more than those are held."""
+    unnamed: list[tuple[str, StoredFile]] = []
+    versions = iter(versions)
+    while some := list(islice(versions, MOST + OLDEST)):
+        unnamed = sorted(unnamed + some, key=lambda one: one[1].written_at_ms, reverse=True)
+        unnamed = unnamed[:MOST] + unnamed[max(len(unnamed) - OLDEST, MOST) :]
+    return unnamed
 
 
 def _listed(

@@ -4,7 +4,7 @@ The folders are listed first, the table is loaded after that, and what it reache
 not among those that were listed. Then the folders are listed once more, and what was there both times, is old enough and
 was not reached is found. Files are compared by their names alone. Names of data files and of manifests are unique, so
 this loses little, and no alias of a folder or a store makes orphans of all that lies there. Between the two listings a name
-is kept as a number, so a million files are some 60 MB.
+is kept as a number, so a million files are some 60 MB. Of what is found the oldest are held, and the rest is counted.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -15,28 +15,30 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.contract.identity import name_from
-from isotherm.contract.paths import is_plain, taken_for
+from isotherm.contract.paths import deepest, folder, is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import (
-    TOLD,
     Found,
     Orphan,
     Strangers,
+    Unneeded,
     is_old_version_by_name,
     is_orphan_by_name,
-    without_newest,
 )
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Search
 
 _SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")
 """By which other formats' tables are known; the folder in which one lies is that table's."""
+ASKED_EVERY = 1000
+"""Files, of those that a store lists together, after which it is asked whether to stop: it may list a million."""
 MOST = 5_000_000
 """Files of a table that are compared, with 300 MB of memory."""
 
@@ -66,9 +68,9 @@ def find(
 def _find(
     table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
 ) -> Found | Refusal | Strangers:
-    unreached, others = _Names(), Others(wanted.home)
+    unreached, others = Numbered(), Others(wanted.home)
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
-        unreached.add(name_of(file.name))
+        unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
             return Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files")
     now = table.catalog.load_table(table.name())
@@ -76,28 +78,45 @@ def _find(
         return against
     for some in _needed(now, wanted, unreached, is_stopped, threads):
         unreached.discard_all(map(name_of, some))
-    listed = listed_bytes = 0
-    by_path: dict[str, Orphan] = {}
-    """A store may list a file twice."""
-    held: set[str] = set()
-    for folder, file in _listed(now.io, wanted, is_stopped, others.add):
+    return _unreached(now, wanted, unreached, others, is_stopped)
+
+
+def _unreached(
+    now: Table, wanted: Search, unreached: Numbered, others: "Others", is_stopped: IsStopped
+) -> Found:
+    """List once more, and take what is old enough of the files whose names nothing has reached.
+
+    Args:
+        now: the table as it was loaded after the first listing.
+        wanted: what is looked for.
+        unreached: the names that nothing has reached; of versions, each is taken out once it has been counted.
+        others: what is somebody else's.
+        is_stopped: asked between two files.
+    """
+    is_of_versions = wanted.cause is Cause.OLD_VERSION
+    before_ms = min(wanted.before_ms, oldest_named_ms(now)) if is_of_versions else wanted.before_ms
+    listed = listed_bytes = young = 0
+    unneeded, held = Unneeded(), set[str]()
+    for below, file in _listed(now.io, wanted, is_stopped, others.add):
         listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
-        if name_of(file.name) in unreached:
-            path = folder + file.name
-            holder = held_by(path, wanted.neighbours, is_found=True)
-            if holder is not None:
-                held.add(holder)
-            elif is_plain(path):
-                by_path[path] = Orphan(path, file.size_bytes, file.written_at_ms)
-    found = [one for one in by_path.values() if one.path not in others]
-    before_ms = wanted.before_ms
-    if wanted.cause is Cause.OLD_VERSION:
-        found = without_newest(found, wanted.keep_last - len(now.metadata.metadata_log))
-        before_ms = min(before_ms, oldest_named_ms(now))
-    found = [one for one in found if one.written_at_ms < before_ms]
-    found.sort(key=lambda one: (one.written_at_ms, one.path))
-    size_bytes = sum(one.size_bytes for one in found)
-    return Found(listed, listed_bytes, len(found), size_bytes, tuple(found[:TOLD]), frozenset(held))
+        if (name := name_of(file.name)) not in unreached:
+            continue
+        if is_of_versions:
+            # All lie in one folder. One that is listed twice must not count twice among the newest, which stay.
+            unreached.discard_all([name])
+        path = below + file.name
+        if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:
+            held.add(holder)
+        elif is_plain(path) and path not in others:
+            if file.written_at_ms < before_ms:
+                unneeded.add(Orphan(path, file.size_bytes, file.written_at_ms))
+            else:
+                young += 1
+    # Whose a folder is may have shown itself only by what came into it since the first listing.
+    unneeded.leave_out(others)
+    keep = max(wanted.keep_last - len(now.metadata.metadata_log) - young, 0) if is_of_versions else 0
+    files, size_bytes, oldest = unneeded.without_newest(keep)
+    return Found(listed, listed_bytes, files, size_bytes, oldest, frozenset(held))
 
 
 def _against(
@@ -147,7 +166,9 @@ def _listed(
         for some in files_below(io, home + part):
             if is_stopped():
                 raise Stopped
-            for file in some:
+            for number, file in enumerate(some, 1):
+                if number % ASKED_EVERY == 0 and is_stopped():
+                    raise Stopped
                 see(part + file.name)
                 if is_wanted(part + file.name) and f"{home}{part}{file.name}" not in wanted.theirs:
                     yield home + part, file
@@ -170,35 +191,14 @@ class Others:
         self._home, self._folders = home.rstrip("/") + "/", set[str]()
 
     def __contains__(self, path: object) -> bool:
-        text = str(path).removeprefix(self._home)
-        return any(text.startswith(folder) for folder in self._folders)
+        # By the folders above it, which are few: there may be as many of somebody else's as there are files.
+        return deepest(str(path), self._folders) is not None
 
     def add(self, path: str) -> None:
         """Take in a file; its path begins below the table's location."""
         for sign in _SIGNS:
             place = path.find(sign)
             if place > 0:
-                self._folders.add(path[: place + 1])
+                self._folders.add(folder(self._home + path[:place]))
         if path.endswith(METADATA_ENDS) and "/metadata/" in path:
-            self._folders.add(path[: path.rindex("/metadata/") + 1])
-
-
-class _Names:
-    """Names of files, each as one number. Two names may have the same: then one more file counts as needed."""
-
-    def __init__(self) -> None:
-        self._hashes: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._hashes)
-
-    def __contains__(self, name: object) -> bool:
-        return hash(name) in self._hashes
-
-    def add(self, name: str) -> None:
-        """Take in a name."""
-        self._hashes.add(hash(name))
-
-    def discard_all(self, names: Iterable[str]) -> None:
-        """Take these out."""
-        self._hashes.difference_update(map(hash, names))
+            self._folders.add(folder(self._home + path[: path.rindex("/metadata/")]))

@@ -1,7 +1,8 @@
 """Searches of tables' folders for what nothing needs, from request to outcome: old versions of metadata, and orphans.
 
 A search reads beside the loop and changes nothing. What it finds is marked, and goes the way of every deletion
-(`deletions`), or is only counted, where the policy says so. A search that a restart has ended is begun again.
+(`deletions`), or is only counted, where the policy says so. A search that a restart has ended is begun again, after a
+pause that grows where it is ended so time and again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -177,9 +178,13 @@ class Searches:
             self._cancel(job_id, Refusal(Reason.STOPPED, "the daemon was stopped"))
 
     def settle(self, operation: Operation) -> bool:
-        """A search that a restart has ended is over: what it marked by then waits for its proof. Returns True."""
-        why = "the daemon ended while it ran"
-        self.operations.end(operation, Outcome.refused(operation.job_id, Refusal(Reason.STOPPED, why)))
+        """A search that a restart has ended is over: what it marked by then waits for its proof. Returns True.
+
+        The daemon may have died of it. So it counts as a failure, and the next one waits, each time longer; else the daemon
+        would die of it again as soon as it is back. One that the daemon has stopped itself is over already.
+        """
+        crashed = Refusal(Reason.CRASHED, "the daemon ended while it ran, or its end went wrong")
+        self.operations.end(operation, Outcome.refused(operation.job_id, crashed))
         return True
 
     def _unbelieved(self, searching: _Searching, found: Found | Refusal | Strangers) -> Refusal | None:

@@ -5,6 +5,7 @@ and files that two manifests name; and snapshots that somebody else has expired.
 """
 
 import itertools
+import tracemalloc
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pyiceberg.types import LongType, NestedField
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.reachability import left_behind, reached
 from isotherm.iceberg.manifests.writing import added, existing, write_manifest, write_manifest_list
+from isotherm.iceberg.threads import Threads
 
 _names = itertools.count()
 
@@ -181,3 +183,46 @@ def test_where_no_file_comes_back_nothing_is_found_too_much(
     )
 
     assert unreachable == set(found)
+
+
+class OneAfterAnother(Threads):
+    """So that what is held, and not what is read together, is measured."""
+
+    def each(self, work: Any, items: Any, at_once: int) -> Any:
+        del at_once
+        return map(work, items)
+
+
+def test_after_a_rewrite_of_all_manifests_no_path_of_the_table_is_held(table: Table) -> None:
+    """Every file of the table is then in manifests of both sides, and a table may have millions."""
+    history, each, count = History(table), 200, 40
+    old, new = (
+        [
+            history.manifest(snapshot_id, frozenset(f"{table.location()}/data/{'x' * 200}{n}" for n in some), state)
+            for some in (range(start, start + each) for start in range(0, each * count, each))
+        ]
+        for snapshot_id, state in ((1, lambda entry: entry), (2, existing))
+    )  # fmt: skip
+    for snapshot_id, manifests in ((1, old), (2, new)):
+        location = f"{table.location()}/metadata/list{next(_names)}.avro"
+        listed = [one for one, _ in manifests]
+        write_manifest_list(
+            table.io, table.metadata, location, snapshot_id, snapshot_id - 1, snapshot_id, listed
+        )
+        snapshot = Snapshot(
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=snapshot_id - 1 or None,
+            sequence_number=snapshot_id,
+            timestamp_ms=snapshot_id,
+            manifest_list=location,
+        )
+        history.made.append(Made(snapshot, manifests))
+    metadata = history.metadata(history.made)
+
+    tracemalloc.start()
+    left = left_behind(metadata, table.io, {1}, threads=OneAfterAnother())
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert set(left) == {history.made[0].snapshot.manifest_list, *(one.manifest_path for one, _ in old)}
+    assert peak_bytes < 500 * each * count, "a path is some 280 bytes, and there were three of each"

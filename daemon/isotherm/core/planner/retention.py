@@ -7,6 +7,7 @@ or they were staged and never published) go by age. Those of other branches stay
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
@@ -140,8 +141,8 @@ def read_by_writers(view: View, now_ms: int) -> int | None:
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
     """The snapshots of `main` that nobody needs any more, oldest first, and why others had to stay.
 
-    Never: the head, the newest `keep_last`, those younger than `keep_for`, those that a tag or branch keeps, the base
-    of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
+    Never: the head, the newest `keep_last`, those that were the newest within `keep_for`, those that a tag or branch keeps,
+    the base of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
     writer's place, and what came after it: the writer looks for it from the head on, from parent to parent; nor what a
     writer with an open intent may have begun on, and what came after that. But no history is worth a metadata.json that
     is too large, which each commit writes anew.
@@ -162,8 +163,9 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     read_from = None if is_too_large else read_by_writers(view, now_ms)
     going: list[int] = []
     held: dict[str, int] = {}
+    ripe_ms = ripe_on_main_ms(snapshots, expire)
     for number, snapshot in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)]):
-        if ripe_ms(snapshot, expire) > now_ms:
+        if ripe_ms[number] > now_ms:
             continue
         keeper = None
         if snapshot.is_pinned or snapshot.kept_until_ms > now_ms:
@@ -199,7 +201,7 @@ def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: 
     return [
         one.snapshot_id
         for one in view.astray
-        if ripe_ms(one, expire) <= now_ms
+        if ripe_astray_ms(one, expire) <= now_ms
         and one.snapshot_id not in bases
         # A writer may look for its newest place there, too, once the rollback is taken back.
         and (
@@ -211,9 +213,16 @@ def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: 
     ]
 
 
-def ripe_ms(snapshot: Snapshot | Astray, expire: Expire) -> int:
-    """When a snapshot is old enough to go, in milliseconds since the epoch."""
-    if isinstance(snapshot, Snapshot):
-        return snapshot.committed_at_ms + expire.keep_for
-    least_ms = STAGED_FOR_MS if snapshot.is_staged else 0
-    return snapshot.since_ms + max(expire.keep_for, least_ms)
+def ripe_on_main_ms(snapshots: Sequence[Snapshot], expire: Expire) -> list[int]:
+    """When each snapshot of `main`, oldest first, is old enough to go, in milliseconds since the epoch.
+
+    That is so long after the next one came. Until then it was the newest, and whoever began to read began with it, however
+    old it was by then: a stream may have stood still for a weekend.
+    """
+    next_ms = [max(one.committed_at_ms, later.committed_at_ms) for one, later in pairwise(snapshots)]
+    return [*(at_ms + expire.keep_for for at_ms in next_ms), *[FOREVER_MS for _ in snapshots[-1:]]]
+
+
+def ripe_astray_ms(one: Astray, expire: Expire) -> int:
+    """When what no branch or tag reaches is old enough to go, in milliseconds since the epoch."""
+    return one.since_ms + max(expire.keep_for, STAGED_FOR_MS if one.is_staged else 0)

@@ -4,15 +4,22 @@ Each has triggers with scores; the highest one speaks.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import Astray, Snapshot
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
-from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places, ripe_ms
+from isotherm.core.planner.retention import (
+    FOREVER_MS,
+    PLACE_FOR_MS,
+    expirable,
+    places,
+    ripe_astray_ms,
+    ripe_on_main_ms,
+)
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
@@ -123,8 +130,9 @@ def decide_expiry(
         # Where less is enough, at night, it rests all the same.
         many = min(many, rested, 0.99 * min(_parts(pace, Action.EXPIRE)))
     triggers = [Trigger("expire.at_once", many, why)]
-    every: tuple[Snapshot | Astray, ...] = (*snapshots, *view.astray)
-    oldest_ms = min((at for one, at in _free_ms(snapshots, every, expire) if one in gone), default=None)
+    ripe_ms = _ripe_ms(view, snapshots, expire)
+    free_ms = _free_ms(snapshots, ripe_ms, expire.keep_last)
+    oldest_ms = min((at_ms for one, at_ms in free_ms if one in gone), default=None)
     done_ms = min(view.last_done_ms.get(Action.EXPIRE, 0), now_ms)
     if oldest_ms is not None and len(going) < EXPIRED_AT_ONCE:
         # What the last expiry has left could not go then, whatever kept it.
@@ -132,7 +140,7 @@ def decide_expiry(
     if oldest_ms is not None:
         triggers += _overdue(view, expire, oldest_ms, len(going), total, now_ms)
     ripening = sorted(
-        at_ms for s in every if s.snapshot_id not in gone and (at_ms := ripe_ms(s, expire)) > now_ms
+        at_ms for one, at_ms in ripe_ms.items() if one not in gone and now_ms < at_ms < FOREVER_MS
     )
     times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
     times += [snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)]
@@ -178,16 +186,22 @@ def _overdue(
     yield Trigger("expire.max_metadata_size", min(size / limit, part), said)
 
 
+def _ripe_ms(view: View, snapshots: tuple[Snapshot, ...], expire: Expire) -> dict[int, int]:
+    """When each snapshot is old enough to go, by its id."""
+    on_main = zip((one.snapshot_id for one in snapshots), ripe_on_main_ms(snapshots, expire), strict=True)
+    return {one.snapshot_id: ripe_astray_ms(one, expire) for one in view.astray} | dict(on_main)
+
+
 def _free_ms(
-    snapshots: tuple[Snapshot, ...], every: tuple[Snapshot | Astray, ...], expire: Expire
+    snapshots: tuple[Snapshot, ...], ripe_ms: Mapping[int, int], keep_last: int
 ) -> Iterator[tuple[int, int]]:
     """Since when each could have gone, by its id: what the newest, a branch or a tag kept could not go before that."""
-    freed = {
-        one.snapshot_id: max(one.kept_until_ms, snapshots[number + expire.keep_last].committed_at_ms)
-        for number, one in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)])
+    freed_ms = {
+        one.snapshot_id: max(one.kept_until_ms, snapshots[number + keep_last].committed_at_ms)
+        for number, one in enumerate(snapshots[: max(len(snapshots) - keep_last, 0)])
     }
-    for one in every:
-        yield one.snapshot_id, max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))
+    for snapshot_id, at_ms in ripe_ms.items():
+        yield snapshot_id, max(at_ms, freed_ms.get(snapshot_id, 0))
 
 
 def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:

@@ -172,14 +172,15 @@ class Expire(Settings):
     """Which snapshots go, and when the files that only they needed follow."""
 
     enabled: bool = True
-    """Whether snapshots of this table are expired."""
+    """Whether snapshots of this table are expired. Old metadata.json files are removed all the same: `metadata.enabled`."""
     keep_for: Annotated[
         Span,
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
         TableProperty("history.expire.max-snapshot-age-ms"),
     ] = 7 * 86_400_000
-    """Snapshots younger than this stay. Longer than the longest query, the longest time travel that is needed, and the
-    longest upsert or MERGE of writers that announce no intent (it is validated from the snapshot at which it began).
+    """A snapshot stays for so long after the next one came: until then it was the newest, and queries began with it. Longer
+    than the longest query, the longest time travel that is needed, and the longest upsert or MERGE of writers that announce
+    no intent (it is validated from the snapshot at which it began).
     What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and `main` from there on, for a day at least."""
     keep_last: Annotated[
         Count,
@@ -193,7 +194,7 @@ class Expire(Settings):
     every: Span = 86_400_000
     """But not sooner than this after the last expiry: each is a commit that writers may have to wait for."""
     at_latest: Span = 86_400_000
-    """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
+    """Due also when the oldest snapshot could have gone this long ago, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
     """Due also when metadata.json is larger than this and a quarter of the snapshots may go: each commit writes it."""
     delete_after: Annotated[

@@ -8,6 +8,7 @@ the same with its indexes.
 import heapq
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.backoff import setback
@@ -202,12 +203,13 @@ class SnapshotLog:
         expire, room = self._expire, len(self._all) - self._expire.keep_last
         if not expire.enabled or room < 1:
             return float("inf")
+        # `keep_for` is counted from the next snapshot's commit, and where there is room each has a next one.
         needed = max(int(self._least_score * expire.at_once), 1)
-        enough_ms = self._all[needed - 1].committed_at_ms if room >= needed else float("inf")
-        oldest_ms = next((one.committed_at_ms for one in self._all if not one.is_pinned), float("inf"))
-        overdue_ms = oldest_ms + self._least_score * expire.at_latest
+        enough_ms = self._all[needed].committed_at_ms if room >= needed else float("inf")
+        following = (later.committed_at_ms for one, later in pairwise(self._all) if not one.is_pinned)
+        overdue_ms = next(following, float("inf")) + self._least_score * expire.at_latest
         # What one commit takes does not wait for a day.
-        full_ms = self._all[EXPIRED_AT_ONCE - 1].committed_at_ms if room >= EXPIRED_AT_ONCE else float("inf")
+        full_ms = self._all[EXPIRED_AT_ONCE].committed_at_ms if room >= EXPIRED_AT_ONCE else float("inf")
         rests_ms = max(expire.keep_for + enough_ms, self._again_at_ms)
         return max(min(rests_ms, expire.keep_for + overdue_ms, expire.keep_for + full_ms), self._wakes_at_ms)
 

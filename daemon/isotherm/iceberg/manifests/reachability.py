@@ -6,7 +6,7 @@ manifest that cannot be read raises an error; it never makes the answer shorter.
 """
 
 from collections.abc import Collection, Container, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
@@ -16,6 +16,7 @@ from isotherm.contract.paths import normalised
 from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
 from isotherm.iceberg.manifests.snapshot_files import Named, SnapshotFiles, among
+from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
 
 LISTS_AT_ONCE = 256
@@ -44,7 +45,8 @@ def left_behind(
     - snapshots whose parent is not in the table any more,
     - snapshots that were cherry-picked from a going one.
 
-    They are compared with the going ones. A manifest is read only if one side alone has it.
+    They are compared with the going ones. A manifest is read only if one side alone has it. What the staying ones have is
+    held as numbers, and the manifests of the going ones are read against them, one after another.
 
     A file may be listed wrongly where manifests name it twice, or where a younger snapshot added it again. So this is no
     proof: `reached` must show of each file that nothing needs it. Files that a damaged list or manifest of a going
@@ -60,25 +62,32 @@ def left_behind(
     files = SnapshotFiles(io, is_stopped, threads)
     theirs = files.named(leaving, if_damaged={})
     near = files.named(nearest)
-    needed = {normalised(path) for path in near}
-    needed |= {normalised(one.manifest_list) for one in metadata.snapshots if one.snapshot_id not in going}
-    needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
+    needed = Numbered(map(normalised, near))
+    needed.add_all(
+        normalised(one.manifest_list) for one in metadata.snapshots if one.snapshot_id not in going
+    )
+    needed.add_all(
+        normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going
+    )
     may_share = [
         path
         for path, manifest in near.items()
         if path not in theirs or _may_have_carried(manifest, going, is_line)
     ]
+    # After a rewrite of the manifests these are all files of the table.
     for paths in files.live(may_share):
-        needed.update(normalised(path) for path in paths)
-    left = [snapshot.manifest_list for snapshot in leaving]
-    left += [path for snapshot_id, path in _statistics(metadata) if snapshot_id in going]
+        needed.add_all(map(normalised, paths))
     alone = list(theirs.keys() - near.keys())
-    left += alone
-    for paths in files.live(alone, if_damaged=()):
-        left += paths
-    # Whatever a file is named as: once.
-    found = {normalised(path): path for path in left}
-    return sorted(found[path] for path in found.keys() - needed)
+    found: dict[str, str] = {}
+    """Whatever a file is named as: once."""
+    for paths in chain(
+        [[snapshot.manifest_list for snapshot in leaving]],
+        [[path for snapshot_id, path in _statistics(metadata) if snapshot_id in going]],
+        [alone],
+        files.live(alone, if_damaged=()),
+    ):
+        found.update((name, path) for path in paths if (name := normalised(path)) not in needed)
+    return sorted(found.values())
 
 
 def _may_have_carried(shared: Named, going: Collection[int], is_line: bool) -> bool:
