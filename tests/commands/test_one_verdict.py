@@ -67,11 +67,11 @@ def test_all_programs_say_the_same_of_a_partition(commits, limits, passed_ms):
         agree(folder, commits, POLICY.format(**limits), passed_ms)
 
 
-@pytest.mark.parametrize("min_files", ["learned", "7"])
-def test_they_agree_on_what_is_due_because_it_was_appended(tmp_path, min_files):
+@pytest.mark.parametrize("min_files", ["learned", "21"])
+def test_they_agree_on_what_was_learned(tmp_path, min_files):
     limits = {"after": "0", "quiet_for": "0s", "quiet_commits": 0, "min_files": min_files}
 
-    found = agree(tmp_path, [*[[1]] * 6, [2]], POLICY.format(**limits), 60 * MINUTE_MS)
+    found = agree(tmp_path, [*[[1]] * 20, [2]], POLICY.format(**limits), 60 * MINUTE_MS)
 
     assert found[0] is (Verdict.DUE if min_files == "learned" else Verdict.CLEAN)
 

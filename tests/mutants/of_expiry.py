@@ -86,6 +86,13 @@ MUTANTS = (
         "core/planner/test_expiry.py::test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that_came_after_it",
     ),
     Mutant(
+        "what a renewal says of the beginning is not heard",
+        "store/fold/writers.py",
+        "intent.at_ms if intent.since_ms is None else intent.since_ms",
+        "intent.at_ms",
+        "service/test_expiries_beside_upserts.py::test_and_where_a_renewal_is_the_first_that_is_heard_of_it",
+    ),
+    Mutant(
         "a renewal forgets when its intent was opened",
         "store/fold/writers.py",
         "min(said_ms, _intent_of(uuid, *row).at_ms)",

@@ -24,6 +24,7 @@ from isotherm.commands.terminal import (
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
+from isotherm.core.partitions import time_span
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.held import not_published
@@ -160,7 +161,7 @@ def _of_partition(
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_minor(key, view.partitions[key], view.around, resolved, now_ms),
-        *_debt(view.partitions[key], resolved),
+        *_debt(key, view, resolved),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
         *_published(view, now_ms),
@@ -213,7 +214,8 @@ def _minor(
     return [Condition("minor", Verdict.HOT, False, found.why, _origin(resolved, found.option or OPTION))]
 
 
-def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
+def _debt(key: PartitionKey, view: View, resolved: Resolved) -> list[Condition]:
+    has_time = time_span(key, view.around.fields) is not None
     return [
         Condition(
             # Each trigger by the name of its option: that is what a person would change.
@@ -223,7 +225,7 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
             f"{one.score:.2f} of 1: {one.why}",
             _origin(resolved, one.option),
         )
-        for one in debt(state, resolved.policy.compact).triggers
+        for one in debt(view.partitions[key], resolved.policy.compact, has_time=has_time).triggers
     ]
 
 

@@ -175,6 +175,9 @@ class Intent(_Value):
     attempt: int = Field(1, ge=1)
     outcome: str = ""
     """With `closed`: `committed`, `failed`, …"""
+    since_ms: TimeMs | None = None
+    """When the write began, the same in each renewal: what was the head then is needed until it ends. Without it, that is
+    `at_ms` of the first renewal that the daemon has heard without a break."""
 
 
 def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]:

@@ -158,7 +158,7 @@ GRACE_S = 20
 POLICY = f"""\
 # yaml-language-server: $schema=../policy.schema.json
 # The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
-# production the defaults are a good beginning: quiet_for 15m, min_files 20, keep_for 7d, delete_after 1h.
+# production the defaults are a good beginning: quiet_for 15m, min_files learned, keep_for 7d, delete_after 1h.
 tables: shop.*
 override: [expire.keep_for, expire.delete_after]   # below their floors; a demo of three minutes has no history to lose
 cold:

@@ -29,6 +29,8 @@ class Open:
     attempt: int
     at_ms: int
     """When it was first acknowledged for this attempt."""
+    since_ms: int
+    """When it was opened, for the first attempt."""
 
 
 class Intents:
@@ -57,13 +59,15 @@ class Intents:
         Raises:
             BrokerError: it was not acknowledged; the write must not be committed.
         """
+        now_ms = clock.now_ms()
         return self._stand(
             Open(
                 table,
                 uuid.uuid4().hex if previous is None else previous.intent_id,
                 _few(partitions),
                 1 if previous is None else previous.attempt + 1,
-                clock.now_ms(),
+                now_ms,
+                now_ms if previous is None else previous.since_ms,
             )
         )
 
@@ -129,6 +133,7 @@ class Intents:
             partitions=intent.partitions,
             attempt=intent.attempt,
             outcome=outcome,
+            since_ms=intent.since_ms,
         )
         key, value, headers = encode(event)
         self._broker.send([Record(self._topic, key, value, tuple(headers.items()))])

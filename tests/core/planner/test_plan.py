@@ -159,34 +159,44 @@ def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(c
     assert (decision.verdict is Verdict.DUE) is (count == 12)
 
 
-LATE = Arrival.before_all(NOW)
+LATE = {"arrivals": (Arrival.before_all(NOW),), "compacted_at_ms": NOW - DAY}
 
 
 @pytest.mark.parametrize(
-    ("changes", "count", "size", "verdict"),
+    ("changes", "where", "count", "size", "verdict"),
     [
-        ({}, 6, MIB, Verdict.CLEAN),
-        ({}, 20, MIB, Verdict.DUE),
-        ({"arrivals": (LATE,)}, 5, MIB, Verdict.CLEAN),
-        ({"arrivals": (LATE,)}, 6, MIB, Verdict.DUE),
-        (
-            {"arrivals": (LATE,), "deletes": {FileKind.POSITION_DELETES: FileStats(1, 1, 9)}},
-            6,
-            MIB,
-            Verdict.CLEAN,
-        ),
-        ({"arrivals": (LATE,)}, 7, 80 * MIB, Verdict.CLEAN),
+        ({}, {}, 20, MIB, Verdict.DUE),
+        ({}, {}, 24, 90 * MIB, Verdict.CLEAN),
+        (LATE, {}, 5, MIB, Verdict.CLEAN),
+        (LATE, {}, 6, MIB, Verdict.DUE),
+        (LATE, {}, 7, 80 * MIB, Verdict.CLEAN),
+        ({**LATE, "arrivals": ()}, {}, 6, MIB, Verdict.CLEAN),
+        ({**LATE, "compacted_at_ms": None}, {}, 6, MIB, Verdict.CLEAN),
+        ({**LATE, "deletes": {FileKind.POSITION_DELETES: FileStats(1, 1, 9)}}, {}, 6, MIB, Verdict.CLEAN),
+        (LATE, {"facts": facts(fields=BUCKETS)}, 6, MIB, Verdict.CLEAN),
+        (LATE, {"facts": facts(fields=BUCKETS)}, 20, MIB, Verdict.DUE),
     ],
-    ids=["by somebody", "many", "few", "appended", "with deletes", "nearly large enough"],
+    ids=[
+        "many",
+        "nearly large enough",
+        "few late ones",
+        "late ones",
+        "large late ones",
+        "by somebody who does more than append",
+        "the first",
+        "beside deletes",
+        "in a bucket",
+        "many in a bucket",
+    ],
 )
-def test_where_writers_only_append_six_small_files_are_enough(changes, count, size, verdict):
+def test_of_rows_that_came_late_six_small_files_are_enough(changes, where, count, size, verdict):
     state = replace(partition(0), data=files(count, size), last_write_at_ms=0, **changes)
 
-    assert plan(view({key(1): state}), Policy(), NOW).of_partitions[0].verdict is verdict
+    assert plan(view({key(1): state}, **where), Policy(), NOW).of_partitions[0].verdict is verdict
 
 
 def test_a_number_in_the_policy_holds_as_it_stands():
-    state = replace(partition(19), last_write_at_ms=0, arrivals=(LATE,))
+    state = replace(partition(19), last_write_at_ms=0, **LATE)
     policy = Policy(compact=Compact(min_files=20))
 
     assert plan(view({key(1): state}), policy, NOW).of_partitions[0].verdict is Verdict.CLEAN

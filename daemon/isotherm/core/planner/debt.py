@@ -19,6 +19,7 @@ from isotherm.core.planner.file_selection import (
     tier,
     tier_of_deletes,
 )
+from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.min_files import enough
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
@@ -157,32 +158,40 @@ class Debt:
         return any(one.score >= least for one in self.of_deletes if one.option == POSITION_DELETES)
 
 
-def debt(partition: PartitionState, compact: Compact) -> Debt:
-    """The partition's debt: the trigger with the highest score speaks."""
+def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) -> Debt:
+    """The partition's debt: the trigger with the highest score speaks.
+
+    Args:
+        partition: its state.
+        compact: the policy.
+        has_time: whether the partition is about a time, so that one day nobody writes to it any more.
+    """
     target = int(compact.target_file_size)
     below_bytes, small = tier(partition.data, target)
     # One file alone is no work, whatever a schedule says.
     many = small.files if small.files > 1 else 0
     fewer = many - outputs(small.bytes, target) if many else 0
     fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
-    is_appended = bool(partition.arrivals) and not partition.deletes
-    is_worth_it = not many or fewer_a_gib >= FEWER_FILES_PER_GIB
-    least = enough(compact.min_files, is_appended=is_appended and is_worth_it)
+    least = enough(compact.min_files, is_late=has_time and _came_late(partition))
+    worth, little = fewer_a_gib / FEWER_FILES_PER_GIB, _too_few(fewer, fewer_a_gib, small)
+    # A number that somebody has written holds as it stands.
+    is_learned = compact.min_files == LEARNED
     of_files = [
         Trigger(
             "compact.min_files",
-            many / least,
-            f"{small.files} of {least} files below {size_text(SMALL * target)}{_of_others(partition, small, target)}",
+            min(many / least, worth) if is_learned else many / least,
+            f"{small.files} of {least}{little if is_learned else ''} files below {size_text(SMALL * target)}"
+            f"{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",
             min(
                 many / compact.fill_files,
                 small.bytes / target,
-                fewer_a_gib / FEWER_FILES_PER_GIB,
+                worth,
             ),
             f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
-            f"(at {compact.fill_files} that fill one{_too_few(fewer, fewer_a_gib, small)})",
+            f"(at {compact.fill_files} that fill one{little})",
         ),
     ]
     is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
@@ -201,6 +210,11 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
         _converted_bytes(partition, compact),
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
     )
+
+
+def _came_late(partition: PartitionState) -> bool:
+    """Whether the small files of a partition came after a job of it, and were appended."""
+    return partition.compacted_at_ms is not None and bool(partition.arrivals) and not partition.deletes
 
 
 def _can_merge(partition: PartitionState, compact: Compact) -> bool:

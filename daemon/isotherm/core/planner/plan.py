@@ -40,7 +40,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 31
+RULES = 32
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -103,8 +103,9 @@ def _decide_compaction(
     threshold, schedule = pace.threshold(Action.COMPACT)
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
-    full = debt(partition, policy.compact)
-    beside = _beside(partition, full, hot, rests_until_ms, view, policy, pace, now_ms)
+    has_time = time_span(key, view.around.fields) is not None
+    full = debt(partition, policy.compact, has_time=has_time)
+    beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     full = full if old is None else debt(old.partition, policy.compact)
     owed = _convertible(full, view.facts)
@@ -226,7 +227,6 @@ _NOT_BESIDE = _Beside()
 
 def _beside(
     partition: PartitionState,
-    owed_now: Debt,
     hot: Finding | None,
     rests_until_ms: int | None,
     view: View,
@@ -239,7 +239,7 @@ def _beside(
         return _NOT_BESIDE
     old = old_files(partition, view.around.state, policy, hot, now_ms)
     if old is None:
-        owes = owed_now.of_files[0].score >= 1
+        owes = debt(replace(partition, arrivals=()), policy.compact).of_files[0].score >= 1
         return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
         return _Beside(None, f"; no minor compaction: {old.why}", old.wake)

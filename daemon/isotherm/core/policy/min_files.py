@@ -10,8 +10,8 @@ from isotherm.core.units import MAX_COUNT
 LEAST: Final = 2
 """One file alone is no work."""
 AS_A_RULE: Final = 20
-APPENDED: Final = 6
-"""What `learned` means where somebody appended and nobody comes back, and everywhere else (docs/designs/verdicts.md)."""
+LATE: Final = 6
+"""What `learned` means: as a rule, and of rows that came late (docs/designs/verdicts.md)."""
 
 
 def parse_min_files(value: Any) -> int | str:
@@ -37,13 +37,13 @@ MinFiles = Annotated[
 """So many small files, or what is learned."""
 
 
-def enough(min_files: int | str, *, is_appended: bool) -> int:
+def enough(min_files: int | str, *, is_late: bool) -> int:
     """So many small files are enough for a job.
 
     Args:
         min_files: what the policy says.
-        is_appended: whether the last who wrote into the partition only appended, and a job is worth it.
+        is_late: whether they came late, to a partition that was compacted.
     """
     if isinstance(min_files, int):
         return min_files
-    return APPENDED if is_appended else AS_A_RULE
+    return LATE if is_late else AS_A_RULE

@@ -141,9 +141,9 @@ class Compact(Settings):
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
     min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
-    ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20; and 6
-    where the last who wrote into the partition only appended, no delete file is in it, and there would be eight files
-    less for each GiB. Late rows come in a few files, and then nobody comes back; to a mirror somebody does."""
+    ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of
+    rows that came late: appended to a partition of time that was compacted before, and that holds no delete file; in
+    either case where there would be eight files less for each GiB. A number holds as it stands."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and there would be eight
     files less for each GiB."""

@@ -72,7 +72,7 @@ def _around(after: float | timedelta | str) -> tuple[float | timedelta, ...]:
 
 def _fewer_and_more(min_files: int | str) -> tuple[int, ...]:
     """Values of `compact.min_files` to try; beside what is learned, what that is elsewhere."""
-    files = enough(min_files, is_appended=False)
+    files = enough(min_files, is_late=False)
     return (files, files // 2, 2 * files) if min_files == LEARNED else (files // 2, files // 4, 2 * files)
 
 

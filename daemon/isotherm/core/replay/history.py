@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import Origin
+from isotherm.core.appends import Arrival, is_append
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, total
 from isotherm.core.model.tables import Snapshot, TableFacts
-from isotherm.core.state import PartitionState, StateError
+from isotherm.core.state import NO_PARTITION, PartitionState, StateError
 
 NAMES_ROWS = frozenset({FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS})
 """Each of their rows deletes one row; how many an equality delete takes with it, nobody has counted."""
@@ -85,7 +87,11 @@ def counted_back(
         k: dict(p.deletes) for k, p in partitions.items()
     }
     sizes = {key: partition.position_deletes for key, partition in partitions.items()}
+    others: set[PartitionKey] = set()
+    """To which somebody did something else than append."""
     for change in changes:
+        if change.origin is not Origin.MAINTENANCE and not is_append(change):
+            others |= change.partitions.keys()
         for key, delta in change.partitions.items():
             buckets, kinds = data.setdefault(key, {}), deletes.setdefault(key, {})
             for bucket, stats in delta.data.items():
@@ -101,8 +107,15 @@ def counted_back(
             if min(stats.files, stats.rows, stats.bytes) < 0:
                 raise StateError(f"partition {key} would have held {stats} before the recorded changes")
         if left or left_deletes:
+            now = partitions.get(key, NO_PARTITION)
+            done_ms = now.compacted_at_ms
             one = PartitionState(left, left_deletes, at_ms, at_ms, 0, delete_sizes=sizes.get(key, {}))
-            before[key] = replace(one, delete_sizes=one.position_deletes)
+            before[key] = replace(
+                one,
+                delete_sizes=one.position_deletes,
+                compacted_at_ms=done_ms if done_ms is not None and done_ms < at_ms else None,
+                arrivals=(Arrival.before_all(at_ms),) if now.arrivals and key not in others else (),
+            )
     return before
 
 

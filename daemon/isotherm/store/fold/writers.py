@@ -83,8 +83,11 @@ class Writers(Part):
             now_ms: the time; what has expired by now is forgotten.
             is_known: whether we know the table.
         """
-        self.db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
         uuid, size = intent.table_uuid, len(intent.model_dump_json())
+        # First: a renewal that waited for us may come when the intent has run out by our clock.
+        said_ms = min(intent.at_ms if intent.since_ms is None else intent.since_ms, now_ms)
+        opened_ms = self._opened_ms(uuid, intent.intent_id, said_ms)
+        self.db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
         others, most, most_bytes = "uuid = ?1 AND intent_id <> ?2", MAX_INTENTS, MAX_BYTES
         if not is_known:
             others = "is_stranger AND NOT (uuid = ?1 AND intent_id = ?2)"
@@ -94,9 +97,8 @@ class Writers(Part):
             (uuid, intent.intent_id),
         ).fetchone()
         if count >= most or taken + size > most_bytes:
-            self.hold_all(uuid if is_known else _STRANGERS, intent.table, now_ms, intent.expires_at_ms)
+            self.hold_all(uuid if is_known else _STRANGERS, intent.table, opened_ms, intent.expires_at_ms)
             return False
-        opened_ms = self._opened_ms(uuid, intent.intent_id, intent.at_ms)
         intent = intent.model_copy(update={"at_ms": opened_ms})
         self._put(uuid, intent.intent_id, intent, is_stranger=not is_known)
         return True
