@@ -65,7 +65,7 @@ def test_it_chooses_and_says_why_in_80_columns(nightly):
     assert max(map(len, text.splitlines())) <= 80
     assert suggestion.advice is Advice.CHANGE
     assert f"now in force {current.figures.files_mean:.1f} {current.figures.files_p95}" in flat
-    assert f"best min_files 20, {best.figures.files_mean:.1f} {best.figures.files_p95}" in flat
+    assert f"best min_files learned, {best.figures.files_mean:.1f} {best.figures.files_p95}" in flat
     assert f"Readers meet {best.figures.files_mean:.1f} files in a partition" in flat
     assert "No difference here:" in flat
     assert text.isascii()
@@ -103,7 +103,7 @@ def test_what_it_prints_to_paste_is_the_policy_that_it_tried(nightly):
         "cold:\n"
         "  silent_for: 6h  # was 1d (built-in)\n"
         "compact:\n"
-        "  min_files: 20  # was 100 (all.yaml)"
+        "  min_files: learned  # was 100 (all.yaml)"
     )
     assert policy_changes(now, then) == chosen.changes
     # And where it is tried again, nothing else comes of it.
@@ -114,7 +114,7 @@ def test_what_it_prints_to_paste_is_the_policy_that_it_tried(nightly):
 def test_the_file_says_where_each_value_came_from(nightly):
     text = run(nightly, file=NEVER.replace("100", "2000")).yaml
 
-    assert "  min_files: 20  # was 2000 (--policy)" in text
+    assert "  min_files: learned  # was 2000 (--policy)" in text
 
 
 def test_how_often_it_is_read_decides_what_may_be_paid(nightly):
@@ -138,7 +138,7 @@ def test_json_holds_everything(nightly, capsys):
     assert [one["changes"] for one in answer["tried"] if one["is_chosen"]] == [
         [
             {"field": "cold.silent_for", "before": "1d", "after": "6h"},
-            {"field": "compact.min_files", "before": "100", "after": "20"},
+            {"field": "compact.min_files", "before": "100", "after": "learned"},
         ]
     ]
     assert {"files_mean", "files_p95", "write_amplification", "in_vain", "delay_ms"} <= answer["tried"][0][
@@ -217,8 +217,8 @@ def test_the_command_chooses_on_a_table_of_today(tmp_path, ask):
     answer = json.loads(ask(lab, "--reads-a-day", "5", "-o", "json").stdout)
 
     assert result.exit_code == 0, result.output
-    assert "best min_files 20" in text
-    assert "min_files: 20 # was 100 (all.yaml)" in text
+    assert "best min_files learned" in text
+    assert "min_files: learned # was 100 (all.yaml)" in text
     assert (answer["advice"], answer["reads_a_day"]) == ("change", 5)
 
 

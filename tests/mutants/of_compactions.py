@@ -333,4 +333,11 @@ MUTANTS = (
         "is_appended = appends.count > 0 and not delta.deletes",
         "service/test_minor.py::test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended",
     ),
+    Mutant(
+        "one short pause of its writers does not keep a partition hot",
+        "core/planner/pauses.py",
+        "return longer[0] - (now_ms - partition.last_write_at_ms) >= span_ms",
+        "return longer[-1] - (now_ms - partition.last_write_at_ms) >= span_ms",
+        "core/planner/test_left_behind.py::test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back",
+    ),
 )

@@ -172,3 +172,22 @@ def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():
     assert hot(crumbs, job_bytes(Policy())) is None
     assert "within the 8m 37s of a job" in hot(laden, job_bytes(Policy())).why
     assert job_bytes(Policy())(crumbs) == 30 * MIB
+
+
+@pytest.mark.parametrize(
+    ("pauses_min", "is_held"), [((30, 30, 30), False), ((30, 30, 25), True), ((30, 30), True), ((), True)]
+)
+def test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back(pauses_min, is_held):
+    """The more a partition owes, the longer is its job, and the greater the risk: it would stay hot for good."""
+    lateness, at_ms = UNTAUGHT, NOW
+    days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
+    for _ in range(400):
+        at_ms += 30 * MINUTE
+        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+    around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
+    large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
+    known = replace(large, pauses_ms=tuple(one * MINUTE for one in pauses_min))
+
+    hot = first_hot(key(5), known, around, Cold(after=0), at_ms + 20 * MINUTE)
+
+    assert (hot is not None and hot.rule == "lateness") is is_held

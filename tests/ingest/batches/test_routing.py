@@ -28,7 +28,7 @@ def test_a_source_chooses_no_dot_within_a_level(source_table, levels):
     name = table_name("raw.{schema}.{table}", "topic", schema)
 
     assert levels_of(name) == levels
-    assert may_be("raw.{schema}.{table}", name) is (len(levels) == 3)
+    assert may_be("raw.{schema}.{table}", name)
 
 
 def test_what_is_told_of_a_schema_is_no_longer_than_a_person_reads():

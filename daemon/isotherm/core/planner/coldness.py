@@ -232,13 +232,14 @@ def lateness_rule(
         return Finding("lateness", False, "how far the stream has come is not known")
     if around.words and all(word.announces for word in around.words):
         return Finding("lateness", False, "every known writer says beforehand what it will touch")
-    if pauses.left_ms(partition, now_ms) is not None:
-        # A job is made so small that it ends before that.
-        return Finding("lateness", False, "its own writers' pauses say when they come back")
     whole = partition.data_total.bytes + partition.deletes_total.bytes
     # What is larger is done in parts.
     size = min(whole if job_bytes is None else job_bytes(partition), MAX_JOB_BYTES)
     horizon_ms = job_ms(size)
+    if pauses.are_sure(partition, horizon_ms, now_ms):
+        return Finding(
+            "lateness", False, "in each of its pauses that is known its writers stayed away for longer"
+        )
     risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
     if risk is None:
         return Finding("lateness", False, "no partition of its age was watched yet")

@@ -28,6 +28,14 @@ def left_ms(partition: PartitionState, now_ms: int) -> int | None:
     return longer[(len(longer) - 1) // 2] - (now_ms - partition.last_write_at_ms)
 
 
+def are_sure(partition: PartitionState, span_ms: int, now_ms: int) -> bool:
+    """Whether its writers stay away for a span from now on, by the shortest of the earlier pauses longer than this one."""
+    longer = _longer(partition, now_ms)
+    if partition.last_write_at_ms is None or len(longer) < ENOUGH_PAUSES:
+        return False
+    return longer[0] - (now_ms - partition.last_write_at_ms) >= span_ms
+
+
 def next_ms(partition: PartitionState, quiet_ms: int) -> int | None:
     """How long their next pause goes on once it has lasted for `quiet_ms`, by the median of the longer ones.
 

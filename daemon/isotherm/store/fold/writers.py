@@ -136,11 +136,11 @@ class Writers(Part):
 
     def _opened_ms(self, uuid: str, intent_id: str, said_ms: int) -> int:
         """When an intent was opened: what is said of it now, or was said before."""
-        row = self.db.execute(
-            "SELECT intent_id, expires_at_ms, value FROM intents WHERE uuid = ? AND intent_id = ?",
-            (uuid, intent_id),
-        ).fetchone()
-        return said_ms if row is None else min(said_ms, _intent_of(uuid, *row).at_ms)
+        found = "FROM intents WHERE uuid = ? AND intent_id = ?"
+        if self.db.execute(f"SELECT 1 {found}", (uuid, intent_id)).fetchone() is None:
+            return said_ms
+        row = self.db.execute(f"SELECT intent_id, expires_at_ms, value {found}", (uuid, intent_id)).fetchone()
+        return min(said_ms, _intent_of(uuid, *row).at_ms)
 
     def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
         value, names_all = intent.model_dump_json(), intent.partitions is None
