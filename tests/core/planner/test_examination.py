@@ -40,7 +40,7 @@ def test_what_is_cold_is_gained_at_once_and_what_is_hot_in_the_end():
 def test_a_budget_or_a_window_is_no_reason_to_gain_less_in_the_end():
     night = {"cron": "0 3 * * *", "lasts": "1h"}
     policy = Policy(work=Work(bytes_per_hour=GIB, windows=[night]))
-    state = replace(partition(0), data=files(100, 90 * MIB), last_write_at_ms=0)
+    state = replace(partition(0), data=files(100, 50 * MIB), last_write_at_ms=0)
     found, _ = examined(view({key(1): state}, snapshots=()), policy, NOW)
 
     assert (found.at_once.work.jobs, found.at_once.files) == (0, 100)
