@@ -154,20 +154,20 @@ MUTANTS = (
     Mutant(
         "a job is committed by a daemon that the group has put out",
         LAST_LOOK,
-        "return self.consent.moved(uuid, tenure)",
+        "return self.ownership.moved(uuid, tenure)",
         "return None",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(
         "a job goes on though another daemon had its table meanwhile",
-        "service/consent.py",
+        "service/table_ownership.py",
         "return tenure is not None and self.events.tenure(uuid) == tenure",
         "return self.events.tenure(uuid) is not None",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[came-back]",
     ),
     Mutant(
         "the broker is not asked whether we are still in the group",
-        "service/consent.py",
+        "service/table_ownership.py",
         "stranger = self.events.check_in()\n        if stranger is not None:\n            self.is_withheld = True",
         "stranger = None\n        if stranger is not None:\n            self.is_withheld = True",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         "a request for a swap goes out uncounted",
         COMPACTIONS,
-        "return self.consent.act()",
+        "return self.ownership.act()",
         "return None",
         "service/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
     ),

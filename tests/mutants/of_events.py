@@ -3,7 +3,7 @@
 from mutants.mutant import Mutant
 
 LAST_LOOK = "service/last_look.py"
-BARRIER = "service/barrier.py"
+BARRIER = "service/failing_tables.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
 LAYERS = "service/test_layers.py::"
@@ -44,35 +44,35 @@ MUTANTS = (
         BARRIER,
         "is_away and not isinstance(err, NotYetKnown | StoreAway)",
         "is_away and not isinstance(err, StoreAway)",
-        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+        "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a look that goes well ends the alert for an expiry that fails",
         BARRIER,
         "self._over(name)\n        was_outage",
         "self.forget(name)\n        was_outage",
-        "service/test_barrier.py::test_a_table_fails_until_nothing_of_it_does",
+        "service/test_failing_tables.py::test_a_table_fails_until_nothing_of_it_does",
     ),
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
         "isinstance(err, Unavailable)",
-        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+        "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table that fails is tried again in every round",
         BARRIER,
         "FIRST_PAUSE_S * 2 ** min(known.failures, 20)",
         "FIRST_PAUSE_S",
-        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+        "service/test_failing_tables.py::test_pauses_grow_and_end_with_success",
     ),
     Mutant(
         "a table that fails is not set aside",
         BARRIER,
         "            self.put_aside(key, is_away=False)\n",
         "",
-        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+        "service/test_failing_tables.py::test_pauses_grow_and_end_with_success",
     ),
     # What is announced, and what is believed of it
     Mutant(

@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "a mistake of ours in a round ends the daemon",
-        "service/barrier.py",
+        "service/failing_tables.py",
         "            self._failed(name, what, name, err)\n            return False\n",
         "            raise\n",
         "service/test_own_mistakes.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",

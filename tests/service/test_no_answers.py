@@ -6,7 +6,7 @@ import requests
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action
-from isotherm.service.barrier import AWAY_IN_A_ROW
+from isotherm.service.failing_tables import AWAY_IN_A_ROW
 from isotherm.service.ports import StoreAway, TableMissing, Unavailable
 from isotherm.store.ledger import Operation
 from support.lab import of, settle, started, three_tables, wait_for_children

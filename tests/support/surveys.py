@@ -4,7 +4,7 @@ from pyiceberg.exceptions import TooManyRequestsError
 from requests import HTTPError, Response
 
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.service.barrier import Barrier
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Unavailable
 from isotherm.service.survey.survey import NAMES_AT_ONCE, Survey
 from isotherm.store import Ledger

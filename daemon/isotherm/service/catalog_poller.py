@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from isotherm.contract.identity import TableId
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import GapHealed, TrySoon
-from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Listener, NotAnnounced

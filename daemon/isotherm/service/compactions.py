@@ -4,7 +4,7 @@ Binding reads manifests, which may take minutes, so it is done beside the loop; 
 the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
 table before anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`.
 
-A job belongs to the tenure under which it began (`consent`). What may stand against its swap: `last_look`.
+A job belongs to the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`.
 """
 
 from collections import Counter, deque
@@ -22,9 +22,8 @@ from isotherm.core.observations import JobStarted, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.announcer import Announcer
-from isotherm.service.barrier import Barrier
-from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Touched
@@ -42,6 +41,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
+from isotherm.service.table_ownership import MOVED, Ownership
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -59,7 +59,7 @@ class Compactions:
     last_look: LastLook
     verdicts: Verdicts
     holds: Holds
-    consent: Consent
+    ownership: Ownership
     announcer: Announcer
     deletions: Deletions
     operations: Operations
@@ -250,7 +250,7 @@ class Compactions:
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
         self._running[job.job_id] = (operation, job)
         self.ledger.save(operation, job)
-        return self.consent.act()
+        return self.ownership.act()
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""
@@ -326,7 +326,7 @@ class Compactions:
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
         for operation in self._operations():
-            if not self.consent.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
+            if not self.ownership.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
                 self._cancel(operation, Refusal(Reason.OWNER, MOVED))
 
     def cancel_held(self) -> None:

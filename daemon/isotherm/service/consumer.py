@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import EventApplied, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions
 from isotherm.service.dead_letters import SetAside
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.health import Health
 from isotherm.service.intake import Intake, Taken, in_pieces
 from isotherm.service.last_look import DRAIN_TIMEOUT_S

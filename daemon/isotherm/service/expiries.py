@@ -19,9 +19,8 @@ from isotherm.core.observations import SnapshotsExpired, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
-from isotherm.service.barrier import Barrier
-from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
@@ -36,6 +35,7 @@ from isotherm.service.ports import (
     LoadedTable,
     Maintainer,
 )
+from isotherm.service.table_ownership import MOVED, Ownership
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -70,7 +70,7 @@ class Expiries:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
-    consent: Consent
+    ownership: Ownership
     deletions: Deletions
     operations: Operations
     barrier: Barrier
@@ -193,7 +193,7 @@ class Expiries:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""
         for job_id, (operation, tenure) in list(self._running.items()):
             uuid = operation.table.uuid
-            if not self.consent.has_still(uuid, tenure):
+            if not self.ownership.has_still(uuid, tenure):
                 self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
                 self._cancel(job_id, stopped)
@@ -288,7 +288,7 @@ class Expiries:
         operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
         self._running[job_id] = operation, tenure
         self.ledger.save(operation)
-        return self.consent.act()
+        return self.ownership.act()
 
     def _ended(
         self, operation: Operation, reading: ExpiryReading, name: str, result: Expired | BaseException
@@ -313,7 +313,7 @@ class Expiries:
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
         """Why nothing may be expired now, or None."""
-        if (moved := self.consent.moved(uuid, tenure)) is not None:
+        if (moved := self.ownership.moved(uuid, tenure)) is not None:
             return moved
         if (stopped := self.holds.stops(uuid)) is not None:
             return stopped

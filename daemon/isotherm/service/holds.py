@@ -20,7 +20,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
-from isotherm.service.barrier import FATAL
+from isotherm.service.failing_tables import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
 from isotherm.store.database import StoreError, from_json

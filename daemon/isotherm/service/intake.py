@@ -18,9 +18,9 @@ from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import EventApplied, EventSeen, Heard
 from isotherm.core.state import Applied, StateError
-from isotherm.service.barrier import FATAL
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
+from isotherm.service.failing_tables import FATAL
 from isotherm.service.follow import Follower
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Message

@@ -16,15 +16,14 @@ from isotherm.core.policy.policy import Policy
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.admission import Admission
 from isotherm.service.announcer import Announcer
-from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
-from isotherm.service.consent import Consent
 from isotherm.service.consumer import Consumer
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
@@ -47,6 +46,7 @@ from isotherm.service.searches import Searches
 from isotherm.service.silent_tables import SilentTables
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
+from isotherm.service.table_ownership import Ownership
 from isotherm.service.table_work import TableWork
 from isotherm.service.tables_elsewhere import TablesElsewhere
 from isotherm.service.unfinished_operations import UnfinishedOperations
@@ -85,7 +85,7 @@ class Service:
     consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
-    consent: Consent = field(init=False)
+    ownership: Ownership = field(init=False)
     announcer: Announcer = field(init=False)
     deletions: Deletions = field(init=False)
     compactions: Compactions = field(init=False)
@@ -106,7 +106,7 @@ class Service:
         self.set_aside = SetAside(self.listen, self.letters)
         holding = (self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s)
         self.holds = Holds(*holding)
-        self.consent = Consent(self.events, self.holds, self.listen)
+        self.ownership = Ownership(self.events, self.holds, self.listen)
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
@@ -128,7 +128,7 @@ class Service:
             self.maintainer,
             self.verdicts,
             self.holds,
-            self.consent,
+            self.ownership,
             self.barrier,
             self.survey,
             self.listen,
@@ -231,15 +231,22 @@ class Service:
             self.verdicts,
             self.holds,
             self.deletions,
-            self.consent,
+            self.ownership,
         )
         stores = (self.fold, self.ledger, self.events, self.catalog, self.maintainer)
         ends = (self.deletions, operations, self.barrier, self.listen, self.now_ms)
         self.compactions = Compactions(
-            *stores, self.follower, last_look, self.verdicts, self.holds, self.consent, self.announcer, *ends
+            *stores,
+            self.follower,
+            last_look,
+            self.verdicts,
+            self.holds,
+            self.ownership,
+            self.announcer,
+            *ends,
         )
-        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, self.consent, *ends)
-        self.searches = Searches(*stores, self.verdicts, self.holds, self.consent, *ends, self.monotonic_s)
+        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, self.ownership, *ends)
+        self.searches = Searches(*stores, self.verdicts, self.holds, self.ownership, *ends, self.monotonic_s)
 
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""
@@ -271,7 +278,7 @@ class Service:
             self.follower,
             self.verdicts,
             self.holds,
-            self.consent,
+            self.ownership,
             self.compactions,
             table_work,
             self.deletions,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.core.observations import TableMoved
-from isotherm.service.barrier import Barrier
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import EventSource, Listener
 
 

@@ -21,8 +21,8 @@ from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import EventError
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Heard, SourceHeard, TrySoon
-from isotherm.service.barrier import FATAL
 from isotherm.service.dead_letters import SetAside
+from isotherm.service.failing_tables import FATAL
 from isotherm.service.ports import (
     Announced,
     Catalog,

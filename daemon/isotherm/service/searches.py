@@ -18,16 +18,16 @@ from isotherm.core.orphans import GRACE_MS, Found, Strangers, finding_text, too_
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
-from isotherm.service.barrier import Barrier
-from isotherm.service.consent import MOVED, Consent
 from isotherm.service.deletions import Deletions, age_ms
 from isotherm.service.expiries import together_ms
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.neighbours import neighbours_of
 from isotherm.service.operations import Operations, begun
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import Catalog, EventSource, Listener, LoadedTable, Maintainer, Search
 from isotherm.service.survey import place
+from isotherm.service.table_ownership import MOVED, Ownership
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -62,7 +62,7 @@ class Searches:
     maintainer: Maintainer
     verdicts: Verdicts
     holds: Holds
-    consent: Consent
+    ownership: Ownership
     deletions: Deletions
     operations: Operations
     barrier: Barrier
@@ -167,7 +167,7 @@ class Searches:
         """Cancel the search of a table that this daemon has not had without a break, or that is held back."""
         for job_id, searching in list(self._running.items()):
             uuid = searching.operation.table.uuid
-            if not self.consent.has_still(uuid, searching.tenure):
+            if not self.ownership.has_still(uuid, searching.tenure):
                 self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
                 self._cancel(job_id, stopped)

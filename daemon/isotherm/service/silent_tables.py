@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.service.barrier import Barrier
+from isotherm.service.failing_tables import Barrier
 from isotherm.store.fold import Fold
 
 MOST_SILENT_S = 15.0

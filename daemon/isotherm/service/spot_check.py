@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.observations import PartitionsRecounted, StateDrifted
 from isotherm.core.partitions import label
-from isotherm.service.barrier import Barrier
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.follow import Follower
 from isotherm.service.ports import Catalog, Listener, TooLong
 from isotherm.service.reading_time import A_SAMPLE_FOR_S

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.operations import Operations
 from isotherm.service.table_work import TableWork
 from isotherm.store.fold import Fold

@@ -25,7 +25,7 @@ from isotherm.contract.paths import written_under
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import TrySoon
-from isotherm.service.barrier import Barrier
+from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.survey.look import Look
 from isotherm.service.survey.silences_kept import Silences

@@ -23,8 +23,8 @@ MOVED = "the group gave the table to another daemon after the job began"
 
 
 @dataclass(slots=True)
-class Consent:
-    """Asks for it, and remembers where it was not given."""
+class Ownership:
+    """Asks the broker whether a table is still ours, and remembers where it did not agree."""
 
     events: EventSource
     holds: Holds

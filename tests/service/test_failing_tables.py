@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from isotherm.core import observations as seen
-from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
+from isotherm.service.failing_tables import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,
     NotAsked,
