@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant(
         "a job is committed by a daemon that the group has put out",
         LAST_LOOK,
-        "return self.ownership.moved(uuid, tenure)",
+        "return self.owned.moved(uuid, tenure)",
         "return None",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         "a request for a swap goes out uncounted",
         COMPACTIONS,
-        "return self.ownership.act()",
+        "return self.owned.act()",
         "return None",
         "service/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
     ),

@@ -92,8 +92,8 @@ MUTANTS = (
     Mutant(
         "work begins under policies of before a restart though the folder is another by now",
         "service/rounds.py",
-        "if self._may_begin and self._is_ruled and self.ownership.ask_again():",
-        "if self._may_begin and self.ownership.ask_again():",
+        "if self._may_begin and self._is_ruled and self.owned.ask_again():",
+        "if self._may_begin and self.owned.ask_again():",
         "service/test_policy_reload.py::test_a_policy_that_was_changed_while_the_daemon_was_down_is_waited_for",
     ),
 )

@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "work begins that the broker would not let us commit",
         "service/rounds.py",
-        "if self._may_begin and self._is_ruled and self.ownership.ask_again():",
+        "if self._may_begin and self._is_ruled and self.owned.ask_again():",
         "if self._may_begin and self._is_ruled:",
         "service/test_table_ownership.py::test_nothing_is_begun_that_could_not_be_committed[count]",
     ),
@@ -179,14 +179,14 @@ MUTANTS = (
     Mutant(
         "an expiry of a table that moved away goes on",
         EXPIRIES,
-        "if (moved := self.ownership.moved(uuid, tenure)) is not None:",
+        "if (moved := self.owned.moved(uuid, tenure)) is not None:",
         "if (moved := None) is not None:",
         "service/test_holds.py::test_no_expiry_for_somebody_elses_table",
     ),
     Mutant(
         "an expiry goes out uncounted",
         EXPIRIES,
-        "return self.ownership.act()",
+        "return self.owned.act()",
         "return None",
         LAYERS + "test_whatever_cannot_be_undone_is_counted_first",
     ),

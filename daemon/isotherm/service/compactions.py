@@ -41,7 +41,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
-from isotherm.service.table_ownership import MOVED, Ownership
+from isotherm.service.table_ownership import MOVED, Owned
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -59,7 +59,7 @@ class Compactions:
     last_look: LastLook
     verdicts: Verdicts
     holds: Holds
-    ownership: Ownership
+    owned: Owned
     announcer: Announcer
     deletions: Deletions
     operations: Operations
@@ -250,7 +250,7 @@ class Compactions:
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
         self._running[job.job_id] = (operation, job)
         self.ledger.save(operation, job)
-        return self.ownership.act()
+        return self.owned.act()
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""
@@ -326,7 +326,7 @@ class Compactions:
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
         for operation in self._operations():
-            if not self.ownership.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
+            if not self.owned.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
                 self._cancel(operation, Refusal(Reason.OWNER, MOVED))
 
     def cancel_held(self) -> None:

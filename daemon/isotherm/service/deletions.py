@@ -44,7 +44,7 @@ from isotherm.service.ports import (
     Unavailable,
 )
 from isotherm.service.survey import Survey, place
-from isotherm.service.table_ownership import Ownership
+from isotherm.service.table_ownership import Owned
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import CLOCK, Ledger
 
@@ -94,7 +94,7 @@ class Deletions:
     maintainer: Maintainer
     verdicts: Verdicts
     holds: Holds
-    ownership: Ownership
+    owned: Owned
     barrier: Barrier
     survey: Survey
     listen: Listener
@@ -128,7 +128,7 @@ class Deletions:
         self._turn_clock()
         self.ledger.note_obstacle(CLOCK, self.clock_trouble())
         for uuid, sweeping in self._sweeping.items():
-            is_ours = self.ownership.has_still(uuid, sweeping.tenure)
+            is_ours = self.owned.has_still(uuid, sweeping.tenure)
             if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()

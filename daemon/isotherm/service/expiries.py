@@ -35,7 +35,7 @@ from isotherm.service.ports import (
     LoadedTable,
     Maintainer,
 )
-from isotherm.service.table_ownership import MOVED, Ownership
+from isotherm.service.table_ownership import MOVED, Owned
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -70,7 +70,7 @@ class Expiries:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
-    ownership: Ownership
+    owned: Owned
     deletions: Deletions
     operations: Operations
     barrier: Barrier
@@ -193,7 +193,7 @@ class Expiries:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""
         for job_id, (operation, tenure) in list(self._running.items()):
             uuid = operation.table.uuid
-            if not self.ownership.has_still(uuid, tenure):
+            if not self.owned.has_still(uuid, tenure):
                 self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
                 self._cancel(job_id, stopped)
@@ -288,7 +288,7 @@ class Expiries:
         operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
         self._running[job_id] = operation, tenure
         self.ledger.save(operation)
-        return self.ownership.act()
+        return self.owned.act()
 
     def _ended(
         self, operation: Operation, reading: ExpiryReading, name: str, result: Expired | BaseException
@@ -313,7 +313,7 @@ class Expiries:
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
         """Why nothing may be expired now, or None."""
-        if (moved := self.ownership.moved(uuid, tenure)) is not None:
+        if (moved := self.owned.moved(uuid, tenure)) is not None:
             return moved
         if (stopped := self.holds.stops(uuid)) is not None:
             return stopped

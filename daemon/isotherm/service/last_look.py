@@ -17,7 +17,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake, Touched, in_pieces
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import EventSource, LoadedTable, Message
-from isotherm.service.table_ownership import MOVED, Ownership
+from isotherm.service.table_ownership import MOVED, Owned
 from isotherm.store.fold import Fold
 
 DRAIN_TIMEOUT_S = 5.0
@@ -38,7 +38,7 @@ class LastLook:
     verdicts: Verdicts
     holds: Holds
     deletions: Deletions
-    ownership: Ownership
+    owned: Owned
     is_blind: bool = False
     """The control topic could not be read to its end the last time: what is rewritten now would be thrown away."""
 
@@ -58,7 +58,7 @@ class LastLook:
         self.is_blind = messages is None
         # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
         self._save(messages or (), cancel)
-        if not self.ownership.has_still(uuid, tenure):
+        if not self.owned.has_still(uuid, tenure):
             return Refusal(Reason.OWNER, MOVED)
         if messages is None:
             return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
@@ -66,7 +66,7 @@ class LastLook:
             return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
         if (against := self._at_table(loaded, job)) is not None:
             return against
-        return self.ownership.moved(uuid, tenure)
+        return self.owned.moved(uuid, tenure)
 
     def _at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
         """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""

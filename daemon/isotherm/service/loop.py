@@ -46,7 +46,7 @@ from isotherm.service.searches import Searches
 from isotherm.service.silent_tables import SilentTables
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
-from isotherm.service.table_ownership import Ownership
+from isotherm.service.table_ownership import Owned
 from isotherm.service.table_work import TableWork
 from isotherm.service.tables_elsewhere import TablesElsewhere
 from isotherm.service.unfinished_operations import UnfinishedOperations
@@ -85,7 +85,7 @@ class Service:
     consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
-    ownership: Ownership = field(init=False)
+    owned: Owned = field(init=False)
     announcer: Announcer = field(init=False)
     deletions: Deletions = field(init=False)
     compactions: Compactions = field(init=False)
@@ -106,7 +106,7 @@ class Service:
         self.set_aside = SetAside(self.listen, self.letters)
         holding = (self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s)
         self.holds = Holds(*holding)
-        self.ownership = Ownership(self.events, self.holds, self.listen)
+        self.owned = Owned(self.events, self.holds, self.listen)
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
@@ -128,7 +128,7 @@ class Service:
             self.maintainer,
             self.verdicts,
             self.holds,
-            self.ownership,
+            self.owned,
             self.barrier,
             self.survey,
             self.listen,
@@ -231,22 +231,15 @@ class Service:
             self.verdicts,
             self.holds,
             self.deletions,
-            self.ownership,
+            self.owned,
         )
         stores = (self.fold, self.ledger, self.events, self.catalog, self.maintainer)
         ends = (self.deletions, operations, self.barrier, self.listen, self.now_ms)
         self.compactions = Compactions(
-            *stores,
-            self.follower,
-            last_look,
-            self.verdicts,
-            self.holds,
-            self.ownership,
-            self.announcer,
-            *ends,
+            *stores, self.follower, last_look, self.verdicts, self.holds, self.owned, self.announcer, *ends
         )
-        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, self.ownership, *ends)
-        self.searches = Searches(*stores, self.verdicts, self.holds, self.ownership, *ends, self.monotonic_s)
+        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, self.owned, *ends)
+        self.searches = Searches(*stores, self.verdicts, self.holds, self.owned, *ends, self.monotonic_s)
 
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""
@@ -278,7 +271,7 @@ class Service:
             self.follower,
             self.verdicts,
             self.holds,
-            self.ownership,
+            self.owned,
             self.compactions,
             table_work,
             self.deletions,

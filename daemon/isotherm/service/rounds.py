@@ -33,7 +33,7 @@ from isotherm.service.round_pace import RoundPace
 from isotherm.service.searches import CAUSES
 from isotherm.service.silent_tables import SilentTables
 from isotherm.service.survey import Survey
-from isotherm.service.table_ownership import Ownership
+from isotherm.service.table_ownership import Owned
 from isotherm.service.table_work import TableWork
 from isotherm.service.tables_elsewhere import TablesElsewhere
 from isotherm.service.unfinished_operations import UnfinishedOperations
@@ -64,7 +64,7 @@ class Rounds:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
-    ownership: Ownership
+    owned: Owned
     compactions: Compactions
     table_work: TableWork
     deletions: Deletions
@@ -197,7 +197,7 @@ class Rounds:
             self._searched = ""  # the last name was passed: the first one has its turn
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
-        if self._may_begin and self._is_ruled and self.ownership.ask_again():
+        if self._may_begin and self._is_ruled and self.owned.ask_again():
             deadline_s = self.monotonic_s() + BEGIN_FOR_S
             may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
             for request in self.admission.in_turn(self._plans, may_compact=may_compact):
@@ -225,7 +225,7 @@ class Rounds:
     def _away(self) -> tuple[Outside, ...]:
         stands = {
             Outside.CATALOG: self.health.catalog_answers,
-            Outside.CONSENT: not self.ownership.is_withheld,
+            Outside.CONSENT: not self.owned.is_withheld,
             Outside.CONTROL_END: not self.compactions.last_look.is_blind,
             Outside.HOLDS: self._may_begin,
         }

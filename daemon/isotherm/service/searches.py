@@ -27,7 +27,7 @@ from isotherm.service.operations import Operations, begun
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import Catalog, EventSource, Listener, LoadedTable, Maintainer, Search
 from isotherm.service.survey import place
-from isotherm.service.table_ownership import MOVED, Ownership
+from isotherm.service.table_ownership import MOVED, Owned
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -62,7 +62,7 @@ class Searches:
     maintainer: Maintainer
     verdicts: Verdicts
     holds: Holds
-    ownership: Ownership
+    owned: Owned
     deletions: Deletions
     operations: Operations
     barrier: Barrier
@@ -167,7 +167,7 @@ class Searches:
         """Cancel the search of a table that this daemon has not had without a break, or that is held back."""
         for job_id, searching in list(self._running.items()):
             uuid = searching.operation.table.uuid
-            if not self.ownership.has_still(uuid, searching.tenure):
+            if not self.owned.has_still(uuid, searching.tenure):
                 self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
                 self._cancel(job_id, stopped)

@@ -23,7 +23,7 @@ MOVED = "the group gave the table to another daemon after the job began"
 
 
 @dataclass(slots=True)
-class Ownership:
+class Owned:
     """Asks the broker whether a table is still ours, and remembers where it did not agree."""
 
     events: EventSource
