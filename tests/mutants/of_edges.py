@@ -3,10 +3,12 @@
 from mutants.mutant import Mutant
 
 CLIENT = "clients/catalog.py"
+GLUE = "clients/glue.py"
 HEALTH = "service/health.py"
 HIVE = "clients/hive.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
+OF_GLUE = "clients/test_glue.py::"
 OF_HIVE = "clients/test_hive.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
@@ -229,6 +231,20 @@ MUTANTS = (
         "                transport.close()\n",
         "                self._kept = [*getattr(self, '_kept', ()), transport]\n",
         OF_HIVE + "test_what_is_refused_or_missing_leaves_no_connection_open",
+    ),
+    Mutant(
+        "a property of a table is where Glue finds its metadata",
+        GLUE,
+        "if name not in RESERVED}",
+        "}",
+        OF_GLUE + "test_a_property_that_has_the_name_of_glues_pointer_moves_nothing",
+    ),
+    Mutant(
+        "an entry in Glue may name metadata that nobody has just written",
+        GLUE,
+        "        if named != self._here.staged:",
+        "        if False:",
+        OF_GLUE + "test_an_entry_that_would_name_other_metadata_than_was_written_is_not_sent",
     ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 from pyiceberg.catalog import (
     BOTOCORE_SESSION,
@@ -93,8 +93,18 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
                     "taken for gone, and its files deleted"
                 )
             return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
-        case CatalogType.GLUE | CatalogType.DYNAMODB:
-            return _closed(_aws_catalog(name, properties, timeout_s))
+        case CatalogType.GLUE:
+            from isotherm.clients.glue import PointingGlueCatalog  # with boto3, which others do not need
+
+            return _closed(
+                _aws_catalog(
+                    lambda ours: PointingGlueCatalog(name, **{**given, **ours}), properties, timeout_s
+                )
+            )
+        case CatalogType.DYNAMODB:
+            return _closed(
+                _aws_catalog(lambda ours: load_catalog(name, **{**properties, **ours}), properties, timeout_s)
+            )
         case CatalogType.HIVE:
             from isotherm.clients.hive import hive_catalog  # with Thrift, which others do not need
 
@@ -339,7 +349,9 @@ def _pieces(answer: Response, until_s: float) -> Iterator[bytes]:
         yield piece
 
 
-def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
+def _aws_catalog(
+    make: Callable[[dict[str, Any]], Catalog], properties: Mapping[str, str], timeout_s: float
+) -> Catalog:
     """Glue or DynamoDB, through a session whose clients have time-outs."""
     import botocore.session
     from botocore.config import Config as ClientConfig
@@ -357,7 +369,7 @@ def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
         BOTOCORE_SESSION: session,
         "glue.max-retries": int(properties.get("glue.max-retries", RETRIES)),
     }
-    catalog = load_catalog(name, **cast("dict[str, str]", {**properties, **ours}))
+    catalog = make(ours)
     check_keys(session)
     for key in ours:
         # Only the client needed them: what is left goes to the files' client, and into another process.
