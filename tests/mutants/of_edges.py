@@ -246,6 +246,20 @@ MUTANTS = (
         "        if False:",
         OF_GLUE + "test_an_entry_that_would_name_other_metadata_than_was_written_is_not_sent",
     ),
+    Mutant(
+        "the log repeats what clients say of secrets",
+        "runtime/logs.py",
+        "self._stream.write(without_secrets(text))",
+        "self._stream.write(text)",
+        "runtime/test_text.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
+    ),
+    Mutant(
+        "the ledger repeats what clients say of secrets",
+        "store/ledger/operations.py",
+        "outcome_why=without_secrets(outcome.why),",
+        "outcome_why=outcome.why,",
+        "store/test_secrets.py::test_a_why_is_kept_without_the_secrets_in_it",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",
