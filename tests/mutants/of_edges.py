@@ -260,6 +260,13 @@ MUTANTS = (
         "outcome_why=outcome.why,",
         "store/test_secrets.py::test_a_why_is_kept_without_the_secrets_in_it",
     ),
+    Mutant(
+        "a provider of tokens is waited for in PyIceberg's own way",
+        "clients/tokens.py",
+        "    if isinstance(manager, OAuth2AuthManager):",
+        "    if False:",
+        "clients/test_tokens.py::test_a_token_is_asked_for_once_and_what_is_sent_is_what_pyiceberg_sends",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",

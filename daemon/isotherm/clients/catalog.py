@@ -46,6 +46,7 @@ from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opene
 from isotherm.clients.name_nodes import loading
 from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.storage import RetryingFileIO
+from isotherm.clients.tokens import bound_tokens
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.clock import monotonic_s
 
@@ -272,6 +273,16 @@ class _RestCatalog(RestCatalog):
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
         _bound(session, self._timeout_s, lambda: newest_of(self.properties))
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        bound_tokens(self._auth_manager, self._session_for_tokens)
+        return session
+
+    def _session_for_tokens(self) -> Session:
+        session = Session()
+        _bound(session, self._timeout_s, lambda: None)
+        return session
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces right below one, or those at the top."""
