@@ -267,6 +267,13 @@ MUTANTS = (
         "    if False:",
         "clients/test_tokens.py::test_a_token_is_asked_for_once_and_what_is_sent_is_what_pyiceberg_sends",
     ),
+    Mutant(
+        "the same page of a list is kept again and again",
+        "clients/pages.py",
+        "        if page in self._seen:",
+        "        if False:",
+        "clients/test_pages.py::test_the_same_page_for_the_same_token_comes_once",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",

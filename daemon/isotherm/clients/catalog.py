@@ -44,6 +44,7 @@ from isotherm.clients.first_answers import check_keys, check_sql_schema
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
+from isotherm.clients.pages import Pages
 from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.clients.tokens import bound_tokens
@@ -315,15 +316,21 @@ class _RestCatalog(RestCatalog):
 
 
 def _bound(session: Session, timeout_s: float, newest: Callable[[], int | None]) -> None:
-    """Give each request of a session a time-out, whichever adapter sends it (SigV4 brings its own)."""
+    """Give each request of a session a time-out, and each list an end, whichever adapter sends it (SigV4 brings its own)."""
     send = session.send
+    pages = Pages()
 
     def bounded(request: PreparedRequest, **kwargs: Any) -> Response:
         kwargs["timeout"] = kwargs.get("timeout") or (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
         kwargs["stream"] = True
         until_s = monotonic_s() + WHOLE_ANSWER * timeout_s
         if request.method in ("GET", "HEAD"):
-            return _whole(send(request, **kwargs), until_s, newest())
+            answer = _whole(send(request, **kwargs), until_s, newest())
+            if (
+                not answer.is_redirect and not answer.history
+            ):  # where it was redirected, its end has been checked
+                pages.check(request.url or "", answer.raw.getvalue())
+            return answer
         # `requests` would follow with a GET, whose answer looks like that of a commit.
         answer = _whole(send(request, **{**kwargs, "allow_redirects": False}), until_s)
         if answer.is_redirect:
