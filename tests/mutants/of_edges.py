@@ -274,6 +274,13 @@ MUTANTS = (
         "        if False:",
         "clients/test_pages.py::test_the_same_page_for_the_same_token_comes_once",
     ),
+    Mutant(
+        "the answer to a question that was redirected is read twice",
+        CLIENT,
+        "    if isinstance(answer.raw, io.BytesIO):",
+        "    if False:",
+        OF_THE_CLIENT + "test_a_catalog_that_redirects_a_question_is_followed",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",

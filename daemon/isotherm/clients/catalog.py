@@ -345,6 +345,8 @@ def _bound(session: Session, timeout_s: float, newest: Callable[[], int | None])
 
 def _whole(answer: Response, until_s: float, newest: int | None = None) -> Response:
     """The answer with its body read, which must be over by then, and no larger than a table's metadata may be."""
+    if isinstance(answer.raw, io.BytesIO):  # the end of a redirect, which has come through here by itself
+        return answer
     what = f"the answer to {answer.request.method} {answer.url}"
     try:
         body = within_limits(_pieces(answer, until_s), what)
