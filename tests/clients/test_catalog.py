@@ -38,6 +38,21 @@ def test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed(
     assert asked == ["GET", "POST"]
 
 
+def test_a_catalog_that_redirects_a_question_is_followed():
+    """Several times too, and page by page; each answer on the way has the same limits."""
+
+    def answer(_, path):
+        if "config" in path:
+            return 200, {"defaults": {}, "overrides": {}}
+        if path.startswith(("/v1", "/moved/v1")):
+            return 307, {}, {"Location": f"/moved{path}"}
+        after = None if "pageToken" in path else "x"
+        return 200, {"namespaces": [["shop" if after else "lake"]], "next-page-token": after}
+
+    with http_server(answer) as url:
+        assert connect(rest(url)).list_namespaces() == [("shop",), ("lake",)]
+
+
 @pytest.mark.parametrize("where", ["defaults", "overrides"])
 def test_every_snapshot_is_asked_for_whatever_the_server_configures(where):
     """A snapshot that is not shown would be taken for gone, and its files deleted."""

@@ -3,6 +3,7 @@
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from isotherm.clients.catalog import open_catalog
 from isotherm.clients.retries import ATTEMPTS
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.iceberg.catalog import IcebergCatalog, connect
@@ -45,6 +46,29 @@ def test_a_token_that_never_comes_is_unavailable():
             connect(rest(catalog, credential="a:b", **{"oauth2-server-uri": tokens.url}))
 
         assert len(tokens.connections) == 1
+
+
+def test_a_provider_of_tokens_that_falls_silent_is_unavailable():
+    """PyIceberg's own manager (`auth.type: oauth2`) asks it without a time-out, and has everybody wait meanwhile."""
+    is_silent = []
+
+    def token(_, __):
+        if is_silent:
+            raise Hang
+        # PyIceberg asks for another one a minute before the end.
+        return 200, {"access_token": "t", "token_type": "bearer", "expires_in": 60}
+
+    def answer(_, path):
+        return 200, {"defaults": {}, "overrides": {}} if "config" in path else {"namespaces": [["shop"]]}
+
+    with http_server(token) as tokens, http_server(answer) as url:
+        account = {"client_id": "a", "client_secret": "b", "token_url": tokens}
+        auth = {"type": "oauth2", "oauth2": account}
+        catalog = IcebergCatalog(open_catalog("lake", {"type": "rest", "uri": url, "auth": auth}, 0.2))
+        catalog.ask()
+        is_silent.append(True)
+        with pytest.raises(Unavailable, match="timed out"):
+            catalog.ask()
 
 
 def test_a_rest_catalog_that_falls_silent_later_is_unavailable():

@@ -3,10 +3,12 @@
 from mutants.mutant import Mutant
 
 CLIENT = "clients/catalog.py"
+GLUE = "clients/glue.py"
 HEALTH = "service/health.py"
 HIVE = "clients/hive.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
+OF_GLUE = "clients/test_glue.py::"
 OF_HIVE = "clients/test_hive.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
@@ -229,6 +231,55 @@ MUTANTS = (
         "                transport.close()\n",
         "                self._kept = [*getattr(self, '_kept', ()), transport]\n",
         OF_HIVE + "test_what_is_refused_or_missing_leaves_no_connection_open",
+    ),
+    Mutant(
+        "a property of a table is where Glue finds its metadata",
+        GLUE,
+        "if name not in RESERVED}",
+        "}",
+        OF_GLUE + "test_a_property_that_has_the_name_of_glues_pointer_moves_nothing",
+    ),
+    Mutant(
+        "an entry in Glue may name metadata that nobody has just written",
+        GLUE,
+        "        if named != self._here.staged:",
+        "        if False:",
+        OF_GLUE + "test_an_entry_that_would_name_other_metadata_than_was_written_is_not_sent",
+    ),
+    Mutant(
+        "the log repeats what clients say of secrets",
+        "runtime/logs.py",
+        "self._stream.write(without_secrets(text))",
+        "self._stream.write(text)",
+        "runtime/test_text.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
+    ),
+    Mutant(
+        "the ledger repeats what clients say of secrets",
+        "store/ledger/operations.py",
+        "outcome_why=without_secrets(outcome.why),",
+        "outcome_why=outcome.why,",
+        "store/test_secrets.py::test_a_why_is_kept_without_the_secrets_in_it",
+    ),
+    Mutant(
+        "a provider of tokens is waited for in PyIceberg's own way",
+        "clients/tokens.py",
+        "    if isinstance(manager, OAuth2AuthManager):",
+        "    if False:",
+        "clients/test_tokens.py::test_a_token_is_asked_for_once_and_what_is_sent_is_what_pyiceberg_sends",
+    ),
+    Mutant(
+        "the same page of a list is kept again and again",
+        "clients/pages.py",
+        "        if page in self._seen:",
+        "        if False:",
+        "clients/test_pages.py::test_the_same_page_for_the_same_token_comes_once",
+    ),
+    Mutant(
+        "the answer to a question that was redirected is read twice",
+        CLIENT,
+        "    if isinstance(answer.raw, io.BytesIO):",
+        "    if False:",
+        OF_THE_CLIENT + "test_a_catalog_that_redirects_a_question_is_followed",
     ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(

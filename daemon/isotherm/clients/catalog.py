@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 from pyiceberg.catalog import (
     BOTOCORE_SESSION,
@@ -44,8 +44,10 @@ from isotherm.clients.first_answers import check_keys, check_sql_schema
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.name_nodes import loading
+from isotherm.clients.pages import Pages
 from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.storage import RetryingFileIO
+from isotherm.clients.tokens import bound_tokens
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.clock import monotonic_s
 
@@ -93,8 +95,18 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
                     "taken for gone, and its files deleted"
                 )
             return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
-        case CatalogType.GLUE | CatalogType.DYNAMODB:
-            return _closed(_aws_catalog(name, properties, timeout_s))
+        case CatalogType.GLUE:
+            from isotherm.clients.glue import PointingGlueCatalog  # with boto3, which others do not need
+
+            return _closed(
+                _aws_catalog(
+                    lambda ours: PointingGlueCatalog(name, **{**given, **ours}), properties, timeout_s
+                )
+            )
+        case CatalogType.DYNAMODB:
+            return _closed(
+                _aws_catalog(lambda ours: load_catalog(name, **{**properties, **ours}), properties, timeout_s)
+            )
         case CatalogType.HIVE:
             from isotherm.clients.hive import hive_catalog  # with Thrift, which others do not need
 
@@ -263,6 +275,16 @@ class _RestCatalog(RestCatalog):
         super()._config_headers(session)
         _bound(session, self._timeout_s, lambda: newest_of(self.properties))
 
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        bound_tokens(self._auth_manager, self._session_for_tokens)
+        return session
+
+    def _session_for_tokens(self) -> Session:
+        session = Session()
+        _bound(session, self._timeout_s, lambda: None)
+        return session
+
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces right below one, or those at the top."""
         below: list[Identifier] = super().list_namespaces(_InQuery(self.identifier_to_tuple(namespace)))
@@ -294,15 +316,21 @@ class _RestCatalog(RestCatalog):
 
 
 def _bound(session: Session, timeout_s: float, newest: Callable[[], int | None]) -> None:
-    """Give each request of a session a time-out, whichever adapter sends it (SigV4 brings its own)."""
+    """Give each request of a session a time-out, and each list an end, whichever adapter sends it (SigV4 brings its own)."""
     send = session.send
+    pages = Pages()
 
     def bounded(request: PreparedRequest, **kwargs: Any) -> Response:
         kwargs["timeout"] = kwargs.get("timeout") or (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
         kwargs["stream"] = True
         until_s = monotonic_s() + WHOLE_ANSWER * timeout_s
         if request.method in ("GET", "HEAD"):
-            return _whole(send(request, **kwargs), until_s, newest())
+            answer = _whole(send(request, **kwargs), until_s, newest())
+            if (
+                not answer.is_redirect and not answer.history
+            ):  # where it was redirected, its end has been checked
+                pages.check(request.url or "", answer.raw.getvalue())
+            return answer
         # `requests` would follow with a GET, whose answer looks like that of a commit.
         answer = _whole(send(request, **{**kwargs, "allow_redirects": False}), until_s)
         if answer.is_redirect:
@@ -317,6 +345,8 @@ def _bound(session: Session, timeout_s: float, newest: Callable[[], int | None])
 
 def _whole(answer: Response, until_s: float, newest: int | None = None) -> Response:
     """The answer with its body read, which must be over by then, and no larger than a table's metadata may be."""
+    if isinstance(answer.raw, io.BytesIO):  # the end of a redirect, which has come through here by itself
+        return answer
     what = f"the answer to {answer.request.method} {answer.url}"
     try:
         body = within_limits(_pieces(answer, until_s), what)
@@ -339,7 +369,9 @@ def _pieces(answer: Response, until_s: float) -> Iterator[bytes]:
         yield piece
 
 
-def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
+def _aws_catalog(
+    make: Callable[[dict[str, Any]], Catalog], properties: Mapping[str, str], timeout_s: float
+) -> Catalog:
     """Glue or DynamoDB, through a session whose clients have time-outs."""
     import botocore.session
     from botocore.config import Config as ClientConfig
@@ -357,7 +389,7 @@ def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
         BOTOCORE_SESSION: session,
         "glue.max-retries": int(properties.get("glue.max-retries", RETRIES)),
     }
-    catalog = load_catalog(name, **cast("dict[str, str]", {**properties, **ours}))
+    catalog = make(ours)
     check_keys(session)
     for key in ours:
         # Only the client needed them: what is left goes to the files' client, and into another process.

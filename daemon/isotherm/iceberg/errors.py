@@ -31,6 +31,7 @@ from pyiceberg.exceptions import (
 from requests.exceptions import RequestException
 
 from isotherm.clients.timeouts import StoreSilentError
+from isotherm.runtime.text import without_secrets
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
@@ -152,8 +153,6 @@ _NOT_UNDERSTOOD = (
 
 _PYDANTIC = re.compile(r"\d+ validation errors? for ")
 """A first line that says nothing: the place and the complaint are in the two below it."""
-_SECRETS = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=Bearer )[^\s'\"]+|(?<=Basic )[^\s'\"]+")
-"""Where clients repeat a password or a token: before the host of an address, and in a header."""
 
 
 _REPEATED = "[type="
@@ -168,6 +167,6 @@ def _first_line(err: Any) -> str:
     lines = str(err)[:LOOKED_AT].strip().splitlines()
     if lines and _PYDANTIC.match(lines[0]):
         lines = [": ".join(line.strip() for line in lines[1:3])]
-    said = _SECRETS.sub("***", lines[0].partition(_REPEATED)[0].rstrip()) if lines else ""
-    noted = "".join(f" ({note})" for note in getattr(err, "__notes__", ()))
+    said = without_secrets(lines[0].partition(_REPEATED)[0].rstrip()) if lines else ""
+    noted = "".join(f" ({without_secrets(note)})" for note in getattr(err, "__notes__", ()))
     return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}{noted}"

@@ -12,7 +12,7 @@ from typing import Any, Literal, TextIO
 
 import structlog
 
-from isotherm.runtime.text import printable
+from isotherm.runtime.text import printable, without_secrets
 
 
 def configure(
@@ -24,9 +24,9 @@ def configure(
     """
     pretty = style == "console" or (style == "auto" and sys.stderr.isatty())
     renderers: list[structlog.types.Processor] = (
-        [_spelled_out, structlog.dev.ConsoleRenderer()]
+        [_spelled_out, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if pretty
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [_TRACEBACKS, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[
@@ -41,11 +41,22 @@ def configure(
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(**context)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, stream=_Forgiving(sys.stderr), format="%(levelname)s %(name)s %(message)s"
+    )
+
+
+_TRACEBACKS = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
+"""Without the variables of each function, among which are the catalog's keys."""
 
 
 class _Forgiving:
-    """A stream that loses what it cannot write: a log on a full disk, or one that nobody reads, stops no work."""
+    """A stream that loses what it cannot write: a log on a full disk, or one that nobody reads, stops no work.
+
+    All lines of the log go through it, also those of libraries, and lose what clients repeat of secrets.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -53,7 +64,7 @@ class _Forgiving:
     def write(self, text: str) -> None:
         """Write, if that is possible."""
         with contextlib.suppress(OSError):
-            self._stream.write(text)
+            self._stream.write(without_secrets(text))
 
     def flush(self) -> None:
         """Flush, if that is possible."""

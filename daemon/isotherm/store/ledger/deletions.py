@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
+from isotherm.runtime.text import without_secrets
 from isotherm.store.database import Part
 
 
@@ -251,7 +252,7 @@ class Deletions(Part):
             self.db.executemany(
                 "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? "
                 "WHERE uuid = ? AND path = ? AND state = 'waiting'",
-                [(why, now_ms, uuid, path) for path, why in whys.items()],
+                [(without_secrets(why), now_ms, uuid, path) for path, why in whys.items()],
             )
 
     def postponed(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
@@ -265,7 +266,10 @@ class Deletions(Part):
                 self.db.executemany(
                     "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? "
                     "WHERE uuid = ? AND path = ? AND state = 'waiting'",
-                    [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
+                    [
+                        (now_ms + pause_ms(count), without_secrets(whys[path]), uuid, path)
+                        for path, count in looks.fetchall()
+                    ],
                 )
 
     def deletions(self, uuid: str) -> dict[str, int]:
@@ -302,6 +306,7 @@ class Deletions(Part):
 
     def note_obstacle(self, name: str, why: str | None) -> None:
         """Keep, for whoever asks, why deletions of all tables wait. Without a why, this reason is over."""
+        why = None if why is None else without_secrets(why)
         if self.obstacles().get(name) == why:
             return
         key = OBSTACLE + name

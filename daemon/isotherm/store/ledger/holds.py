@@ -3,9 +3,11 @@
 import json
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine, hold_key
+from isotherm.runtime.text import without_secrets
 from isotherm.store.database import Part, StoreError, to_json
 from isotherm.store.ledger.rows import from_row
 
@@ -17,7 +19,13 @@ class Holds(Part):
         """Keep a hold, in the place of one with the same key; `told`: the topic has it."""
         self.db.execute(
             "INSERT OR REPLACE INTO holds (key, uuid, value, told, is_wait) VALUES (?, ?, ?, ?, ?)",
-            (hold.key, hold.uuid, to_json(hold), told, hold.kind is HoldKind.QUARANTINE),
+            (
+                hold.key,
+                hold.uuid,
+                to_json(replace(hold, why=without_secrets(hold.why))),
+                told,
+                hold.kind is HoldKind.QUARANTINE,
+            ),
         )
 
     def lift(self, key: str, *, told: bool) -> None:

@@ -8,6 +8,7 @@ from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
+from isotherm.runtime.text import without_secrets
 from isotherm.store.database import Part, to_json
 from isotherm.store.ledger.rows import from_row
 
@@ -71,7 +72,7 @@ class Operation:
             self,
             state=str(outcome.kind),
             reason=outcome.reason,
-            outcome_why=outcome.why,
+            outcome_why=without_secrets(outcome.why),
             ended_at_ms=now_ms,
             snapshot_id=outcome.snapshot_id,
             written=outcome.leftovers,
