@@ -340,4 +340,19 @@ MUTANTS = (
         "return longer[-1] - (now_ms - partition.last_write_at_ms) >= span_ms",
         "core/planner/test_left_behind.py::test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back",
     ),
+    Mutant(
+        "what outlasts a short pause stays hot for hours",
+        "core/planner/coldness.py",
+        "Wake(at_ms=pauses.next_end_ms(partition, now_ms))",
+        "NEVER",
+        "core/planner/test_left_behind.py::"
+        "test_the_rule_is_looked_at_again_once_the_present_pause_has_outlasted_a_short_one",
+    ),
+    Mutant(
+        "crumbs wait for files that are nearly large enough",
+        "core/planner/file_selection.py",
+        "if only_worth_it and best.files > 1",
+        "if False and best.files > 1",
+        "core/planner/test_plan.py::test_crumbs_do_not_wait_for_files_that_are_nearly_large_enough",
+    ),
 )

@@ -191,3 +191,20 @@ def test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back(paus
     hot = first_hot(key(5), known, around, Cold(after=0), at_ms + 20 * MINUTE)
 
     assert (hot is not None and hot.rule == "lateness") is is_held
+
+
+def test_the_rule_is_looked_at_again_once_the_present_pause_has_outlasted_a_short_one():
+    """From then on the next longer one counts, and it may leave time enough."""
+    lateness, at_ms = UNTAUGHT, NOW
+    days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
+    for _ in range(400):
+        at_ms += 30 * MINUTE
+        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+    around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
+    large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
+    known = replace(large, pauses_ms=tuple(one * MINUTE for one in (180, 180, 180, 20)))
+
+    hot = first_hot(key(5), known, around, Cold(after=0), at_ms + 16 * MINUTE)
+
+    assert (hot.rule, hot.wake.at_ms) == ("lateness", at_ms + 20 * MINUTE)
+    assert first_hot(key(5), known, around, Cold(after=0), hot.wake.at_ms) is None

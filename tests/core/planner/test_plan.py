@@ -195,6 +195,22 @@ def test_of_rows_that_came_late_six_small_files_are_enough(changes, where, count
     assert plan(view({key(1): state}, **where), Policy(), NOW).of_partitions[0].verdict is verdict
 
 
+def test_crumbs_do_not_wait_for_files_that_are_nearly_large_enough():
+    state = replace(partition(0), data={**files(70, 10 * KIB), **files(200, 90 * MIB)}, last_write_at_ms=0)
+    (decision,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
+
+    assert (decision.verdict, decision.files) == (Verdict.DUE, 70)
+
+
+def test_what_is_worth_it_goes_by_the_size_that_files_should_have():
+    state = replace(partition(0), data=files(40, 128 * MIB), last_write_at_ms=0)
+    larger = Policy(compact=Compact(target_file_size="512MiB"))
+
+    decisions = [plan(view({key(1): state}), one, NOW).of_partitions[0] for one in (Policy(), larger)]
+
+    assert [one.verdict for one in decisions] == [Verdict.CLEAN, Verdict.DUE]
+
+
 def test_a_number_in_the_policy_holds_as_it_stands():
     state = replace(partition(19), last_write_at_ms=0, **LATE)
     policy = Policy(compact=Compact(min_files=20))

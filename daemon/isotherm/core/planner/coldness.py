@@ -6,11 +6,11 @@ kept until then. What only an event says may make a partition hot, never cold.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
-from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.model.decisions import NEVER, Wake, sooner
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner import pauses
@@ -238,7 +238,9 @@ def lateness_rule(
     horizon_ms = job_ms(size)
     if pauses.are_sure(partition, horizon_ms, now_ms):
         return Finding(
-            "lateness", False, "in each of its pauses that is known its writers stayed away for longer"
+            "lateness",
+            False,
+            "in each known pause that lasted as long as this one its writers stayed away for longer",
         )
     risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
     if risk is None:
@@ -253,7 +255,9 @@ def lateness_rule(
         return Finding("lateness", False, why)
     if not risk.is_known_hot:
         return Finding("lateness", False, f"too little is known yet to hold it back: {why}")
-    wake = Wake(at_ms=now_ms + LEARN_AGAIN_MS, boundary_ms=span.end_ms + risk.oldest * span.length_ms)
+    # Once it has outlasted a pause that is known, the next longer one may be sure.
+    again = sooner(Wake(at_ms=now_ms + LEARN_AGAIN_MS), Wake(at_ms=pauses.next_end_ms(partition, now_ms)))
+    wake = replace(again, boundary_ms=span.end_ms + risk.oldest * span.length_ms)
     return Finding("lateness", True, why, wake)
 
 

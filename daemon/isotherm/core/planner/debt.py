@@ -15,6 +15,7 @@ from isotherm.core.planner.file_selection import (
     MERGED_FROM_BYTES,
     SMALL,
     fewer_deletes,
+    gain,
     outputs,
     tier,
     tier_of_deletes,
@@ -30,11 +31,6 @@ EQUALITY_DELETES = "compact.max_equality_deletes"
 
 MERGED_ALONG = 0.1
 """From this part of its threshold on, deletes are merged by a job that rewrites small files anyway."""
-
-FEWER_FILES_PER_GIB = 8
-"""Files that are nearly large enough are left alone where rewriting a GiB of them leaves fewer than so many less."""
-
-_GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +163,13 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
         has_time: whether the partition is about a time, so that one day nobody writes to it any more.
     """
     target = int(compact.target_file_size)
-    below_bytes, small = tier(partition.data, target)
-    # One file alone is no work, whatever a schedule says.
-    many = small.files if small.files > 1 else 0
-    fewer = many - outputs(small.bytes, target) if many else 0
-    fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
-    least = enough(compact.min_files, is_late=has_time and _came_late(partition))
-    worth, little = fewer_a_gib / FEWER_FILES_PER_GIB, _too_few(fewer, fewer_a_gib, small)
     # A number that somebody has written holds as it stands.
     is_learned = compact.min_files == LEARNED
+    below_bytes, small = tier(partition.data, target, only_worth_it=is_learned)
+    # One file alone is no work, whatever a schedule says.
+    many = small.files if small.files > 1 else 0
+    least = enough(compact.min_files, is_late=has_time and _came_late(partition))
+    worth, little = gain(small, target), _too_few(small, target)
     of_files = [
         Trigger(
             "compact.min_files",
@@ -251,12 +245,12 @@ def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
     return tuple(sorted(triggers, key=lambda trigger: -trigger.score))
 
 
-def _too_few(fewer: int, fewer_a_gib: float, small: FileStats) -> str:
+def _too_few(small: FileStats, target: int) -> str:
     """That they are nearly large enough, so that rewriting them would leave too few files less."""
-    if fewer_a_gib >= FEWER_FILES_PER_GIB or small.files < 2:
+    if gain(small, target) >= 1 or small.files < 2:
         return ""
-    needed = math.ceil(FEWER_FILES_PER_GIB * small.bytes / _GIB)
-    return f" and {needed} files less; rewriting them would leave {fewer} less"
+    fewer = small.files - outputs(small.bytes, target)
+    return f" and {math.ceil(small.bytes / target)} files less; rewriting them would leave {fewer} less"
 
 
 def _of_others(partition: PartitionState, tier_: FileStats, target: int) -> str:

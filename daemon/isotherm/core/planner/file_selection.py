@@ -27,11 +27,15 @@ MERGED_FROM_BYTES = COMMIT_BYTES
 """Where the data of a partition takes less, deletes are applied rather than merged: a job costs as much by itself."""
 
 
-def tier(data: Mapping[int, FileStats], target_bytes: int) -> tuple[int, FileStats]:
+def tier(
+    data: Mapping[int, FileStats], target_bytes: int, *, only_worth_it: bool = False
+) -> tuple[int, FileStats]:
     """The small files that are worth rewriting together, and the size below which they lie.
 
     A file joins once all that is below it has its size. So a row is rewritten about once for each doubling of the file
     that it lies in, however many crumbs come after it. Whoever is larger than all crumbs together waits for more.
+
+    With `only_worth_it`, crumbs do not wait for files that are nearly large enough, and would make no job worth it.
     """
     best, below_bytes, sum_ = NO_FILES, 0, NO_FILES
     for bucket, stats in sorted(data.items()):
@@ -39,8 +43,11 @@ def tier(data: Mapping[int, FileStats], target_bytes: int) -> tuple[int, FileSta
         if end_bytes > SMALL * target_bytes:
             break
         sum_ += stats
-        if size_bucket(sum_.bytes - stats.bytes // max(stats.files, 1)) >= bucket or not best:
-            best, below_bytes = sum_, end_bytes
+        if size_bucket(sum_.bytes - stats.bytes // max(stats.files, 1)) < bucket and best:
+            continue
+        if only_worth_it and best.files > 1 and gain(best, target_bytes) >= 1 > gain(sum_, target_bytes):
+            continue
+        best, below_bytes = sum_, end_bytes
     return below_bytes, best
 
 
@@ -68,6 +75,12 @@ def fewer_deletes(partition: PartitionState, below_bytes: int | None) -> int:
 def outputs(size_bytes: int, target_bytes: int) -> int:
     """Into how many files an executor writes so many bytes."""
     return max(1, round(size_bytes / target_bytes))
+
+
+def gain(small: FileStats, target_bytes: int) -> float:
+    """Files less after a rewrite, for each file of the target size that it reads. Below 1 they are large enough."""
+    fewer = small.files - outputs(small.bytes, target_bytes) if small.files > 1 else 0
+    return fewer * target_bytes / max(small.bytes, 1)
 
 
 def taken(partition: PartitionState, take: Take) -> FileStats:
