@@ -14,6 +14,14 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "time that a damaged record covers counts as watched",
+        "service/rewriters.py",
+        " if is_whole else None",
+        "",
+        "service/test_rewriters.py::"
+        "test_a_damaged_record_of_an_older_version_tells_nothing_and_hides_no_other",
+    ),
+    Mutant(
         "a GCS that answers 503 is asked for a quarter of an hour",
         "clients/one_attempt.py",
         "GcsFileSystem(retry_time_limit=GCS_TRIES_FOR, **options)",
