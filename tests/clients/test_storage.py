@@ -5,8 +5,15 @@ import os
 import pytest
 
 from isotherm.clients.listing import files_below
+from isotherm.clients.one_attempt import GCS_TRIES_FOR
 from isotherm.clients.retries import is_no_answer, is_transient
-from isotherm.clients.storage import NoRegularFileError, RetryingFileIO, UnsafeLocationError, ends_of
+from isotherm.clients.storage import (
+    NoRegularFileError,
+    RetryingFileIO,
+    UnsafeLocationError,
+    ends_of,
+    properties_with_retries,
+)
 from support.lab import Lab, uuid_of
 from support.object_store import BUCKET, Fault, object_store
 
@@ -86,6 +93,7 @@ def test_a_table_whose_files_would_lie_elsewhere_is_not_compacted_and_says_why(t
     service.stop()
 
 
+GCS = "google::cloud::Status(UNAVAILABLE: Retry policy exhausted, with a last message of "
 S3 = "When getting information for key 'w/timed out/503/a.avro' in bucket 'lake': AWS Error "
 
 
@@ -106,6 +114,9 @@ S3 = "When getting information for key 'w/timed out/503/a.avro' in bucket 'lake'
         (OSError("Writing '/w/x': Connection reset by peer"), True, True),
         (FileNotFoundError("Cannot get file info, file not found: s3://lake/timeouts/x"), False, False),
         (PermissionError(13, "Permission denied", "/w/timed out/x"), False, False),
+        (OSError(f"{GCS}Received HTTP status code: 503 error_info="), True, False),
+        (OSError(f"{GCS}PerformWork() - CURL error [28]=Timeout was reached"), True, True),
+        (OSError("google::cloud::Status(DATA_LOSS: UNAVAILABLE: 503)"), False, False),
         (OSError(28, "No space left on device", "/w/timed out/x"), False, False),
         (OSError(113, "No route to host"), True, True),
         (TimeoutError("late"), True, True),
@@ -116,6 +127,13 @@ S3 = "When getting information for key 'w/timed out/503/a.avro' in bucket 'lake'
 )
 def test_an_answer_is_no_silence_whatever_the_file_is_called(err, passes, is_silence):
     assert (is_transient(err), is_no_answer(err)) == (passes, is_silence)
+
+
+def test_googles_client_does_not_try_for_minutes_below_our_own_attempts():
+    io = RetryingFileIO(properties_with_retries({"gcs.service.host": "http://127.0.0.1:9"}))
+
+    _, (options,) = io.fs_by_scheme("gs", "lake").__reduce__()
+    assert (options["retry_time_limit"], options["endpoint_override"]) == (GCS_TRIES_FOR, "127.0.0.1:9")
 
 
 def test_a_refusal_under_a_name_that_sounds_like_silence_keeps_no_neighbour_waiting():

@@ -40,6 +40,9 @@ def trickling_store(size, at_once):
         def do_HEAD(self):
             self.head()
 
+        def do_DELETE(self):
+            self.do_GET()
+
         def do_GET(self):
             self.head()
             with contextlib.suppress(OSError):
@@ -82,6 +85,14 @@ def test_a_file_that_trickles_in_is_given_up_as_a_whole_and_the_store_is_left_al
         assert took_s < 2 * TIMEOUTS * TIMEOUT_S, "it is not asked for again at once"
         with pytest.raises(OSError, match="it is asked again"):
             files.new_input("s3://lake/t/snap-2.avro").open()
+
+
+def test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole():
+    with (
+        trickling_store(size=400, at_once=0) as files,
+        pytest.raises(TimeoutError, match="s3://lake timed out: no whole answer came in 2 s"),
+    ):
+        files.delete("s3://lake/t/a.parquet")
 
 
 def test_a_file_that_comes_is_read_whole():

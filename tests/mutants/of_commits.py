@@ -110,6 +110,21 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "what a database says at the end of a transaction is a refusal",
+        "iceberg/compaction/catalog_refusals.py",
+        ' and getattr(err, "statement", None) is not None',
+        "",
+        "iceberg/compaction/test_catalog_refusals.py::test_what_only_may_be_a_refusal_is_none",
+    ),
+    Mutant(
+        "a job on a table that rests never ends where its request got no answer",
+        OUTCOME,
+        "    if may_land:\n        return None\n",
+        "    return None\n",
+        "iceberg/compaction/test_commit_outcome.py::"
+        "test_a_request_of_which_nothing_is_heard_for_a_day_has_failed_though_its_table_rests",
+    ),
+    Mutant(
         "nobody remembers that a request was sent",
         COMMITTER,
         "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",

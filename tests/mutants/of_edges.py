@@ -16,6 +16,35 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "time that a damaged record covers counts as watched",
+        "service/rewriters.py",
+        " if is_whole else None",
+        "",
+        "service/test_rewriters.py::"
+        "test_a_damaged_record_of_an_older_version_tells_nothing_and_hides_no_other",
+    ),
+    Mutant(
+        "a GCS that answers 503 is asked for a quarter of an hour",
+        "clients/one_attempt.py",
+        "GcsFileSystem(retry_time_limit=GCS_TRIES_FOR, **options)",
+        "GcsFileSystem(**options)",
+        "clients/test_storage.py::test_googles_client_does_not_try_for_minutes_below_our_own_attempts",
+    ),
+    Mutant(
+        "a delete has no limit as a whole",
+        "clients/storage.py",
+        ".read(attempt)",
+        ".ask(attempt)",
+        "clients/test_timeouts.py::test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole",
+    ),
+    Mutant(
+        "the loop waits for a store that was silent once for each job that ends",
+        "iceberg/waited_for.py",
+        "            silent.failed()",
+        "            pass",
+        "iceberg/test_waited_for.py::test_a_store_that_was_silent_is_not_waited_for_again_and_another_is",
+    ),
+    Mutant(
         "a database that was away for a moment is of another kind for good",
         "clients/first_answers.py",
         'if found != (catalog._schema_version == "v1"):',

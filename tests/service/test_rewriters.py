@@ -223,6 +223,32 @@ def test_a_ledger_of_an_older_version_tells_by_what_it_recorded(lab):
     service.stop()
 
 
+def test_a_damaged_record_of_an_older_version_tells_nothing_and_hides_no_other(lab):
+    """Its table is looked at all the same; what the others tell counts, and the time before its history does not."""
+    table = filled(lab)
+    service = started(lab)
+    turn(service)
+    theirs = rewrite(lab, table)
+    turn(service)
+    lab.append(table, 1, announce=False)
+    turn(service)
+    expire_all_but_the_head(lab, table)
+    turn(service)
+    service.ledger.db.execute("UPDATE seen SET watched_since_ms = NULL, rewritten_in = NULL")
+    service.ledger.db.execute(
+        "UPDATE changes SET value = x'00' WHERE snapshot_id != ?", (theirs.snapshot_id,)
+    )
+    service.ledger.db.commit()
+    end(service)
+    lose(lab, "fold.db")
+    service = started(lab)
+    turn(service)
+
+    assert facts(service, table).rewritten_in == theirs.snapshot_id
+    assert facts(service, table).watched_since_ms == table.current_snapshot().timestamp_ms
+    service.stop()
+
+
 def test_verdicts_are_made_again_when_it_is_another_that_deletes_may_be_converted():
     kinds = (table_facts(), table_facts(rewritten_in=7), table_facts(watched_since_ms=7))
     free, rewritten, short = (verdicts_rest_on(one) for one in kinds)

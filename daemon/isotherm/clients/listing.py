@@ -81,7 +81,7 @@ def written_at_ms(io: FileIO, path: str) -> int | None:
     if isinstance(io, PyArrowFileIO):
         scheme, authority, place = io.parse_location(path, io.properties)
         files: FileSystem = io.fs_by_scheme(scheme, authority)
-        one = store_of(path, io.properties).ask(lambda: files.get_file_info(place))
+        one = store_of(path, io.properties).read(lambda: files.get_file_info(place))
         return None if one.type is FileType.NotFound else _ms(one.mtime)
     raise NotImplementedError(f"{type(io).__name__} cannot say when a file was written")
 
@@ -116,6 +116,7 @@ def _in_store(io: PyArrowFileIO, folder: str) -> Iterator[list[StoredFile]]:
 
     def entries(place: str, *, is_deep: bool) -> list[object]:
         selector = FileSelector(place.rstrip("/"), allow_not_found=True, recursive=is_deep)
+        # As long as it takes: there may be a million. Whoever lists does so beside the loop, which gives it up.
         return store.ask(lambda: files.get_file_info(selector))
 
     first = entries(root, is_deep=False)

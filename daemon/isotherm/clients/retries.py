@@ -34,13 +34,14 @@ GIVE_UP_AFTER_S = 30
 
 _TRANSIENT = re.compile(
     r"HTTP status (5\d\d|429|408)|SLOW_?DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|REQUEST_?TIME_?OUT"
-    r"|NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)|Broken pipe",
+    r"|NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)|Broken pipe"
+    r"|\A(UNAVAILABLE|DEADLINE_EXCEEDED): ",
     re.IGNORECASE,
 )
 """How PyArrow words what passes: it has one exception for all that S3, GCS and Azure may answer."""
 
 _NO_ANSWER = re.compile(
-    r"NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)", re.IGNORECASE
+    r"NETWORK_CONNECTION|curlCode|CURL error|timed? ?out|Connection (reset|refused|closed)", re.IGNORECASE
 )
 """How it words that nobody answered."""
 
@@ -74,8 +75,11 @@ def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
 
 def _without_path(text: str) -> str:
     """What an error says but for the file's name, which may be any words: a table may be called `timeouts`."""
-    _, is_from_s3, words = text.rpartition("AWS Error ")
-    return words if is_from_s3 else _QUOTED.sub("", text)
+    for before in ("AWS Error ", "google::cloud::Status("):
+        _, is_theirs, words = text.rpartition(before)
+        if is_theirs:
+            return words
+    return _QUOTED.sub("", text)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any, ClassVar
 
 import pyarrow as pa
-from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem
+from pyarrow.fs import FileSystem
 from pyiceberg.io import (
     S3_CONNECT_TIMEOUT,
     S3_REQUEST_TIMEOUT,
@@ -45,6 +45,7 @@ from isotherm.clients.metadata_file import (
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
 from isotherm.clients.name_nodes import check as check_name_node
+from isotherm.clients.one_attempt import OneAttempt, gcs_client
 from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
 from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, of_the_store, store_of
 from isotherm.contract.paths import is_local, is_plain
@@ -72,7 +73,7 @@ def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
         "py-io-impl": f"{__name__}.RetryingFileIO",
         S3_CONNECT_TIMEOUT: CONNECT_TIMEOUT_S,
         S3_REQUEST_TIMEOUT: REQUEST_TIMEOUT_S,
-        S3_RETRY_STRATEGY_IMPL: f"{__name__}.OneAttempt",
+        S3_RETRY_STRATEGY_IMPL: f"{OneAttempt.__module__}.{OneAttempt.__name__}",
         **properties,
     }
 
@@ -86,13 +87,6 @@ def plain_properties(io: FileIO) -> dict[str, str]:
     if isinstance(io, RetryingFileIO) and io.name_nodes:
         plain[NAME_NODES] = " ".join(io.name_nodes)
     return plain
-
-
-class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
-    """No retries below ours: PyArrow's would multiply them, and a store that is away would cost minutes a read."""
-
-    def __init__(self) -> None:
-        super().__init__(max_attempts=1)
 
 
 def spool_in(folder: Path) -> None:
@@ -140,6 +134,9 @@ class RetryingFileIO(PyArrowFileIO):
         if self._guessed and any(self.regions.of(bucket) for bucket in tuple(self._guessed)):
             self._guessed = set()
             self.fs_by_scheme.cache_clear()  # type: ignore[attr-defined]
+
+    def _initialize_gcs_fs(self) -> FileSystem:
+        return gcs_client(self.properties)
 
     def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
         if netloc:
@@ -191,7 +188,8 @@ class RetryingFileIO(PyArrowFileIO):
         if is_local(path):
             attempt()
         else:
-            store_of(path, self.properties).ask(attempt)
+            # One that was given up may be done later: no name is used twice.
+            store_of(path, self.properties).read(attempt)
 
 
 def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:

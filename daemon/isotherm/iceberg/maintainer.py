@@ -30,6 +30,7 @@ from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, NotBegunError, Threads
 from isotherm.iceberg.values import loaded_table
+from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import (
@@ -73,6 +74,7 @@ class IcebergMaintainer:
         pause: Callable[[float], None] = sleep,
         threads: Threads = THREADS,
         commit_wait_s: float = COMMIT_WAIT_S,
+        store_wait_s: float = WAIT_S,
     ) -> None:
         """Nothing runs yet.
 
@@ -84,6 +86,7 @@ class IcebergMaintainer:
             pause: waits so many seconds between two attempts of a request.
             threads: how work is done beside the loop.
             commit_wait_s: for which the loop waits for a commit.
+            store_wait_s: for which it waits for a store to delete or show what a job wrote.
         """
         self._catalog = catalog
         self._executor = executor
@@ -91,6 +94,7 @@ class IcebergMaintainer:
         self._clock_s = clock_s
         self._pause = pause
         self._threads = threads
+        self._waited_for = WaitedFor(threads, clock_s, store_wait_s)
         self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
@@ -195,12 +199,17 @@ class IcebergMaintainer:
         """The data files that a job has written so far."""
         table: Table = loaded.handle
         with translated(f"what job {job.job_id} wrote"):
-            return leftovers(table.io, table.metadata, job)
+            return self._waited_for.ask(
+                table.metadata.location, lambda _: leftovers(table.io, table.metadata, job)
+            )
 
     def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
         """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
         table: Table = loaded.handle
-        return deleted(table.io, paths, threads=self._threads)[1]
+        _, failed = self._waited_for.ask(
+            table.metadata.location, lambda is_stopped: deleted(table.io, paths, is_stopped, self._threads)
+        )
+        return failed
 
     def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
         """Begin to find out what an expiry would leave without a reader."""

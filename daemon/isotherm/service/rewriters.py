@@ -39,9 +39,10 @@ def _begun(ledger: Ledger, loaded: LoadedTable, now_ms: int) -> Watch:
     uuid, oldest = loaded.table.uuid, _oldest(loaded)
     # Without a snapshot it is new, or had some on other branches, or was emptied.
     since_ms = now_ms if oldest is None and loaded.seen_through else known_since_ms(oldest, now_ms)
-    recorded_ms = ledger.recorded_since(uuid)
+    rewritten_in, is_whole = ledger.recorded_rewrite(uuid)
+    recorded_ms = ledger.recorded_since(uuid) if is_whole else None  # what cannot be read may be a rewrite
     watch = Watch(since_ms if recorded_ms is None else min(since_ms, recorded_ms))
-    return watch.sees(ledger.recorded_rewrite(uuid), now_ms)
+    return watch.sees(rewritten_in, now_ms)
 
 
 def _oldest(loaded: LoadedTable) -> Snapshot | None:

@@ -238,6 +238,21 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
     assert_failed(catalog, outcome, "refused", job, head)
 
 
+def test_a_request_of_which_nothing_is_heard_for_a_day_has_failed_though_its_table_rests(
+    catalog: Any,
+) -> None:
+    """Else nothing would ever end it, nor delete what was written. What it named is not deleted at once."""
+    job, rewrite = ready(catalog)
+    _, hook = failing(ConnectionError("cut"), lands=lambda _: False)
+    head_id = commit(FaultyCatalog(catalog, hook), job, rewrite).asserted_head_id
+    load = IcebergCatalog(catalog).load
+
+    assert commit_outcome.settled(load, [NAME], job, head_id, may_land=True) is None
+    late = commit_outcome.settled(load, [NAME], job, head_id, may_land=False)
+    assert late is not None
+    assert (late.kind, late.reason, late.was_sent) == (OutcomeKind.FAILED, "no_answer", True)
+
+
 def test_done_is_what_the_answer_shows(catalog: Any) -> None:
     """A front that redirects a POST gives back what a GET gives: the table as it was."""
     job, rewrite = ready(catalog)

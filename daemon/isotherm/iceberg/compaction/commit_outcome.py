@@ -89,7 +89,12 @@ def _settled(
     if head_id != asserted_head_id:
         why = f"the head is {head_id} by now, and the table's history does not show the job"
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.LOST, why, was_sent=True)
-    return None
+    if may_land:
+        return None
+    # On a table that rests nothing else would ever end it. Should it land all the same, the proof before a deletion
+    # finds its files live.
+    why = f"its request got no answer, and the head is {head_id} still: so late nobody waits for it"
+    return Outcome(job.job_id, OutcomeKind.FAILED, Reason.NO_ANSWER, why, was_sent=True)
 
 
 def known_files(job: CompactionJob) -> set[tuple[str, int | None]]:

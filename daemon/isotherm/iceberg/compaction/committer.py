@@ -15,15 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import (
-    AuthorizationExpiredError,
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    UnauthorizedError,
-)
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -32,6 +24,7 @@ from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.compaction.catalog_refusals import is_busy, is_lost_race, is_refusal
 from isotherm.iceberg.compaction.commit_checks import check_files, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.proof import mismatch
@@ -116,11 +109,6 @@ def _loaded(
 
 
 # --- one commit ----------------------------------------------------------------------------------------------
-
-
-_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError)
-_LOST_RACE = "older than last sequence number"
-"""How servers around Iceberg's older versions word a lost race, with status 400: another branch was faster."""
 
 
 @dataclass
@@ -269,7 +257,7 @@ class _Commit:
         """
         error: Exception | None = None
         base = table.metadata
-        sent = 0
+        sent = busy = 0
         while sent < SENDS and self.lost_s < PATIENCE_S:
             self._ask(table)
             sent, began_s = sent + 1, self.clock_s()
@@ -281,15 +269,12 @@ class _Commit:
             )
             try:
                 answer = self.catalog.commit_table(table, requirements, updates)
-            except (CommitFailedException, ValueError, *_REFUSALS) as err:
-                if isinstance(err, _REFUSALS) and _LOST_RACE not in str(err):
-                    return self._after_refusal(err)
-                # Another commit was faster, or a proxy has sent the request twice and this answers the second copy.
-                error = err
-                is_refused = True
             except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)
+                if is_refusal(err):
+                    return self._after_refusal(err)
                 error = err
-                is_refused = False
+                is_refused = is_lost_race(err)
+                busy += is_busy(err)
             else:
                 # What answers may be a proxy: done is what the answer's own metadata shows.
                 if any(one.snapshot_id == self.snapshot.snapshot_id for one in answer.metadata.snapshots):
@@ -304,6 +289,8 @@ class _Commit:
                 return done
             if self.asserted_head_id is None or is_refused:
                 return None
+        if error is not None and busy == sent:
+            return self._after_refusal(error)
         times = "once" if sent == 1 else f"{sent} times"
         return self._unknown(f"sent {times}; the last error was {type(error).__name__}: {error}")
 

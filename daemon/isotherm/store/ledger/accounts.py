@@ -8,7 +8,7 @@ from isotherm.core.lateness import Lateness
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.rewriters import Watch
-from isotherm.store.database import Part, to_json
+from isotherm.store.database import Part, StoreError, to_json
 from isotherm.store.ledger.rows import from_row
 
 
@@ -194,13 +194,14 @@ class Accounts(Part):
     def changes(self, uuid: str, newest: int = -1) -> list[tuple[Change, int]]:
         """The recorded changes of a table with the time at which each was heard of, in the table's order.
 
-        With `newest` only so many of those that were heard of last.
+        With `newest` only so many of those that were heard of last. A damaged one is left out.
         """
         rows = self.db.execute(
             "SELECT value, received_at_ms FROM changes WHERE uuid = ? ORDER BY received_at_ms DESC LIMIT ?",
             (uuid, newest),
         )
-        found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
+        read = ((_change(_text(value)), at_ms) for value, at_ms in rows)
+        found = [(change, at_ms) for change, at_ms in read if change is not None]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
 
     def recorded_since(self, uuid: str) -> int | None:
@@ -209,17 +210,25 @@ class Accounts(Part):
         found: int | None = rows.fetchone()[0]
         return found
 
-    def recorded_rewrite(self, uuid: str) -> int | None:
-        """The newest recorded change by which somebody else rewrote data files, or None where there is none."""
+    def recorded_rewrite(self, uuid: str) -> tuple[int | None, bool]:
+        """The newest recorded change by which somebody else rewrote data files, or None; and whether each could be read.
+
+        A damaged one stays until it is pruned, and must not keep its table from being looked at.
+        """
         newest: Change | None = None
+        is_whole = True
         # There may be tens of thousands, and few of them are of that kind.
         for (value,) in self.db.execute("SELECT value FROM changes WHERE uuid = ?", (uuid,)):
-            text = zlib.decompress(value).decode()
-            if _REPLACES not in text or not (change := from_row(Change, text)).is_foreign_rewrite:
+            text = _text(value)
+            if text is not None and _REPLACES not in text:
                 continue
-            if newest is None or newest.sequence_number < change.sequence_number:
+            if (change := _change(text)) is None:
+                is_whole = False
+            elif change.is_foreign_rewrite and (
+                newest is None or newest.sequence_number < change.sequence_number
+            ):
                 newest = change
-        return None if newest is None else newest.snapshot_id
+        return None if newest is None else newest.snapshot_id, is_whole
 
     def learn(self, uuid: str, lateness: Lateness, now_ms: int) -> None:
         """Keep what a table has taught about late writes."""
@@ -232,3 +241,19 @@ class Accounts(Part):
         """What a table has taught about late writes; nothing, where it is new."""
         row = self.db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
         return Lateness() if row is None else from_row(Lateness, row[0])
+
+
+def _text(value: bytes) -> str | None:
+    """The JSON of a recorded change, or None where its row is damaged."""
+    try:
+        return zlib.decompress(value).decode()
+    except (zlib.error, UnicodeDecodeError, TypeError):
+        return None
+
+
+def _change(text: str | None) -> Change | None:
+    """A recorded change, or None where its row is damaged, or another version wrote it."""
+    try:
+        return None if text is None else from_row(Change, text)
+    except StoreError:
+        return None
