@@ -114,7 +114,7 @@ def test_a_job_that_is_ready_when_its_daemon_has_not_heard_yet_is_refused_by_the
     eventually(lambda: events.poll(0.1) or events.is_assigned())
     service = lab.service()
     service.events = service.compactions.events = service.compactions.last_look.events = events
-    service.table_ownership.events = events
+    service.owned.events = events
     service.start()
     name, table = group.table_on(0, 1)
     table_uuid = str(table.metadata.table_uuid)

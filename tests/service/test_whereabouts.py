@@ -197,7 +197,7 @@ def test_a_renamed_table_takes_its_series_and_its_pauses_along(lab, is_taken):
     state = service.fold.table(uuid_of(table)).state
     service.holds.halt(state.table, Refusal(Reason.CORRUPT_FILE, "for a test"))
     turn(service)
-    with service.failing_tables.around("shop.orders", "something"):
+    with service.barrier.around("shop.orders", "something"):
         raise ValueError("a mistake")
     assert 'isotherm_table_halted{table="shop.orders"} 1.0' in series(metrics)
 
