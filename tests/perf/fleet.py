@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import psutil
-from made import copies, make
+from made import EVENT_FILES, FEW_FILES, copies, make
 from measure import quantile, row, times_row
 
 from isotherm.core import observations as seen
@@ -93,19 +93,21 @@ def burst(service, tables, lab, say):
     say("events, as fast as they go")
     gc.freeze()  # as the daemon does
     rows = []
-    for name, some, each in (
-        ("one of each table", tables, 1),
-        ("ten of each table, as after ten minutes", tables, 10),
-        ("ten of each of 100 tables", tables[:100], 10),
+    for files, name, some, each in (
+        (EVENT_FILES, "one of each table", tables, 1),
+        (EVENT_FILES, "ten of each table, as after ten minutes", tables, 10),
+        (EVENT_FILES, "ten of each of 100 tables", tables[:100], 10),
+        (FEW_FILES, "one of each table", tables, 1),
+        (FEW_FILES, "ten of each table, as after ten minutes", tables, 10),
     ):
-        messages = [one.event(now_ms()) for _ in range(each) for one in some]
+        messages = [one.event(now_ms(), files) for _ in range(each) for one in some]
         walls, cpus = time.perf_counter(), time.process_time()
         for at in range(0, len(messages), BATCH):
             lab.topic.messages.extend(messages[at : at + BATCH])
             service.consume(service.events.poll(0))
         service.consume(())  # no more wait: the verdicts that do are made
         wall_s, cpu_s = time.perf_counter() - walls, time.process_time() - cpus
-        what = f"fleet: events of 10 files, {name}, as fast as they go"
+        what = f"fleet: events of {files} files, {name}, as fast as they go"
         rows += [
             row(what, len(messages) / wall_s, "per s"),
             row(f"{what}, CPU time", len(messages) / cpu_s, "per s"),

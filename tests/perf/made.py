@@ -41,6 +41,8 @@ ROWS, BYTES = 1000, 1024**2
 FIRST_HOUR = 490_000
 MINUTE_MS = 60_000
 EVENT_FILES = 10
+FEW_FILES = 2
+"""What a commit of most streams adds: one file to each of the newest two partitions."""
 
 
 @dataclass
@@ -54,21 +56,22 @@ class Made:
     sequence_number: int
     at_ms: int
     files: int
-    blocks: "Blocks"
+    blocks: dict[int, "Blocks"]
+    """Of manifests with so many files, each in a partition of its own."""
 
-    def event(self, now_ms):
-        """The message of one more commit: a manifest of ten files in ten partitions, which is written."""
+    def event(self, now_ms, files=EVENT_FILES):
+        """The message of one more commit: a manifest of so many files in as many partitions, which is written."""
         number = self.sequence_number + 1
         path = self.folder / f"event-{number}.avro"
-        path.write_bytes(self.blocks.manifest(EVENT_FILES))
+        path.write_bytes(self.blocks[files].manifest(files))
         parent, self.head, self.sequence_number = self.head, self.head + 1, number
-        self.files += EVENT_FILES
+        self.files += files
         manifest = AddedManifest(
             path=str(path),
             length=path.stat().st_size,
             spec_id=0,
             content="data",
-            added_files=EVENT_FILES,
+            added_files=files,
             deleted_files=0,
         )
         event = CommitEvent(
@@ -205,8 +208,8 @@ def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, colum
     )
     lab.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     _register(lab, name, folder, metadata)
-    ten = Blocks(folder, metadata, EVENT_FILES, EVENT_FILES)
-    return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, ten)
+    written = {size: Blocks(folder, metadata, size, size) for size in (FEW_FILES, EVENT_FILES)}
+    return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, written)
 
 
 def with_history(lab, name, *, snapshots, listed, now_ms):
@@ -216,7 +219,7 @@ def with_history(lab, name, *, snapshots, listed, now_ms):
     """
     made = make(lab, name, files=EVENT_FILES, manifests=1, snapshots=snapshots, columns=20, now_ms=now_ms)
     table = lab.catalog.load_table(name)
-    bytes_of_one = made.blocks.manifest(EVENT_FILES)
+    bytes_of_one = made.blocks[EVENT_FILES].manifest(EVENT_FILES)
     manifests, log, lists = [], [], []
     for number, snapshot in enumerate(table.metadata.snapshots, 1):
         path = made.folder / f"commit-{number}.avro"
