@@ -15,6 +15,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import left_behind, reached
+from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
 from support.expiring import (
     NAME,
@@ -35,6 +36,23 @@ from support.faults import FaultyCatalog
 def on_disk(table: Table) -> set[str]:
     home = Path(normalised(table.metadata.location))
     return {str(path) for path in home.rglob("*") if path.is_file() and path.suffix != ".json"}
+
+
+# --- how old a snapshot is
+
+
+def test_when_main_left_what_it_was_is_known_where_a_branch_was_published(table: Table) -> None:
+    """The commits of the branch are older than that."""
+    stood_on = ids(table)[-1]
+    branch(table, "audit", stood_on)
+    for number in (1, 2):
+        append(table, number, branch="audit")
+    table.refresh().manage_snapshots().set_current_snapshot(ref_name="audit").commit()
+    log = loaded_table(table.refresh(), NAME).log()
+
+    published_ms = table.metadata.snapshot_log[-1].timestamp_ms
+    assert published_ms > log[-2].committed_at_ms
+    assert {stood_on: published_ms} == {one.snapshot_id: one.left_at_ms for one in log if one.left_at_ms}
 
 
 # --- the ordinary way

@@ -17,9 +17,23 @@ MUTANTS = (
     Mutant(
         "what was the newest a moment ago goes, because it is old",
         "core/planner/retention.py",
-        "max(one.committed_at_ms, later.committed_at_ms)",
-        "one.committed_at_ms",
+        "max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms)",
+        "max(one.committed_at_ms, one.left_at_ms)",
         "core/planner/test_expiry.py::test_what_was_the_newest_until_a_moment_ago_stays_however_old_it_is",
+    ),
+    Mutant(
+        "what main left for a branch goes by the branch's own commits",
+        "core/planner/retention.py",
+        "max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms)",
+        "max(one.committed_at_ms, later.committed_at_ms)",
+        "core/planner/test_expiry.py::test_what_main_left_when_a_branch_was_published_counts_from_then",
+    ),
+    Mutant(
+        "when a branch was published is not asked",
+        "iceberg/values.py",
+        "if made.get(after.snapshot_id) != (before.snapshot_id, after.timestamp_ms)",
+        "if False",
+        "iceberg/test_expiry.py::test_when_main_left_what_it_was_is_known_where_a_branch_was_published",
     ),
     Mutant(
         "what stays forgets a parent that goes",

@@ -6,6 +6,7 @@ It looks only at what its caller has loaded, and at manifests. It decides nothin
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
 
 from pyiceberg.io import FileIO
@@ -75,9 +76,11 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
     """
     metadata = table.metadata
     head = table.current_snapshot()
-    kept = needed_until_ms(metadata)
+    kept, left_ms = needed_until_ms(metadata), _left_long_after_ms(metadata)
     snapshots = {
-        snapshot.snapshot_id: _known(snapshot, kept.get(snapshot.snapshot_id, 0))
+        snapshot.snapshot_id: _known(
+            snapshot, kept.get(snapshot.snapshot_id, 0), left_ms.get(snapshot.snapshot_id, 0)
+        )
         for snapshot in metadata.snapshots
     }
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
@@ -246,7 +249,21 @@ def _stated(by_ref: int | None, by_table: str | None) -> int | None:
     return min(int(by_table), MOST_STATED) if re.fullmatch(r"-?[0-9]{1,100}", by_table, re.ASCII) else None
 
 
-def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
+def _left_long_after_ms(metadata: TableMetadata) -> dict[int, int]:
+    """When `main` left snapshots, by their ids, of those that it left for others than a commit that was just made on them.
+
+    So it is where a branch is published, or a rollback taken back: what follows in the history may be days old by then.
+    The table's own log says when that was.
+    """
+    made = {one.snapshot_id: (one.parent_snapshot_id, one.timestamp_ms) for one in metadata.snapshots}
+    return {
+        before.snapshot_id: after.timestamp_ms
+        for before, after in pairwise(metadata.snapshot_log)
+        if made.get(after.snapshot_id) != (before.snapshot_id, after.timestamp_ms)
+    }
+
+
+def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int, left_at_ms: int) -> Snapshot:
     return Snapshot(
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
@@ -254,6 +271,7 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
         token=token_of(summary_of(snapshot)),
         is_pinned=kept_until_ms >= FOREVER_MS,
         kept_until_ms=min(kept_until_ms, FOREVER_MS),
+        left_at_ms=left_at_ms,
     )
 
 

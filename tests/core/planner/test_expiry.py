@@ -49,6 +49,27 @@ def test_what_was_the_newest_until_a_moment_ago_stays_however_old_it_is():
     assert list(later) == list(range(1, 21))
 
 
+def published(left_ago_ms):
+    """A branch of a week, 5 to 24, that was published so long ago: until then `main` stood on 4."""
+    minutely = snapshots(30)
+    return tuple(
+        replace(
+            one,
+            committed_at_ms=one.committed_at_ms - (7 * DAY if one.snapshot_id < 25 else 0),
+            left_at_ms=NOW - left_ago_ms if one.snapshot_id == 4 else 0,
+        )
+        for one in minutely
+    )
+
+
+def test_what_main_left_when_a_branch_was_published_counts_from_then():
+    policy = Expire(keep_for="10m", keep_last=3, at_once=2)
+    _, going = expiry(30, snapshots=published(10 * MINUTE - 1), expire=policy)
+    _, later = expiry(30, snapshots=published(10 * MINUTE), expire=policy)
+
+    assert set(later) - set(going) == {4}, "a query began with it until nine minutes ago"
+
+
 @pytest.mark.parametrize(
     ("fields", "kept"),
     [
@@ -217,6 +238,15 @@ def test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that
     assert "60 needed by a writer's open intent" in decision.why
     assert set(after) == set(range(1, 90))
     assert set(before_all) == set()
+
+
+def test_a_writer_may_have_begun_on_what_main_left_when_a_branch_was_published():
+    policy = Expire(keep_for="10m", keep_last=3, at_once=2)
+    _, going = expiry(30, snapshots=published(30 * MINUTE), expire=policy, intents=[merge()])
+    _, before = expiry(30, snapshots=published(3 * HOUR), expire=policy, intents=[merge()])
+
+    assert list(going) == [1, 2, 3]
+    assert 4 in before
 
 
 def test_the_end_of_an_intent_wakes_the_verdict():

@@ -102,6 +102,30 @@ def test_a_bound_that_leads_behind_the_end_is_refused(table: Any, length: int) -
         list(Manifest.read(table.io, manifest.manifest_path))
 
 
+@pytest.mark.parametrize("way", ["entries", "briefly"])
+@pytest.mark.parametrize(
+    "number_of", [b"\x80" * 9 + b"\x01", b"\x80" * 4000], ids=["of ten bytes", "without an end"]
+)
+def test_a_list_of_more_numbers_than_there_are_is_refused(table: Any, number_of: bytes, way: str) -> None:
+    """A number takes ten bytes, or as many as somebody likes, and PyIceberg's decoder does not look where they end."""
+    manifest = manifest_of(table)
+    entry = next(iter(Manifest.read(table.io, manifest.manifest_path)))
+    offsets = entry.data_file.split_offsets
+    assert offsets is not None
+    written = number(len(offsets)) + b"".join(map(number, offsets)) + number(0)
+
+    def change(block: bytes) -> bytes:
+        place = block.rindex(written)
+        hostile = number_of * (200_000 // len(number_of))
+        return block[:place] + number(len(hostile)) + hostile + block[place + len(written) :]
+
+    forged(manifest.manifest_path, change)
+    one = Manifest.read(table.io, manifest.manifest_path)
+
+    with pytest.raises(UnreadableError, match="numbers are announced"):
+        list(one if way == "entries" else one.briefly())
+
+
 def test_a_length_in_a_list_that_leads_behind_the_end_is_refused(table: Any) -> None:
     location = table.current_snapshot().manifest_list
     path = manifest_of(table).manifest_path

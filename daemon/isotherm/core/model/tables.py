@@ -35,6 +35,9 @@ class Snapshot:
     """A tag or a branch keeps it, whatever its age."""
     kept_until_ms: int = 0
     """A branch keeps it until then, by the age that the branch itself states."""
+    left_at_ms: int = 0
+    """When it stopped being the newest, where that was later than the next one's commit: a branch was published, or a
+    rollback taken back. 0 where the next one's commit tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,9 @@ def read_by_writers(view: View, now_ms: int) -> int | None:
     if not open_ms:
         return None
     began_ms = min(open_ms) - LOOKED_BEFORE_MS
-    later = (number for number, one in enumerate(view.snapshots or ()) if one.committed_at_ms > began_ms)
-    return max(next(later, len(view.snapshots or ())) - 1, 0)
+    return next(
+        (number for number, at_ms in enumerate(_left_ms(view.snapshots or ())) if at_ms > began_ms), 0
+    )
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
@@ -216,11 +217,21 @@ def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: 
 def ripe_on_main_ms(snapshots: Sequence[Snapshot], expire: Expire) -> list[int]:
     """When each snapshot of `main`, oldest first, is old enough to go, in milliseconds since the epoch.
 
-    That is so long after the next one came. Until then it was the newest, and whoever began to read began with it, however
-    old it was by then: a stream may have stood still for a weekend.
+    That is so long after it stopped being the newest. Until then whoever began to read began with it, however old it was by
+    then: a stream may have stood still for a weekend.
     """
-    next_ms = [max(one.committed_at_ms, later.committed_at_ms) for one, later in pairwise(snapshots)]
-    return [*(at_ms + expire.keep_for for at_ms in next_ms), *[FOREVER_MS for _ in snapshots[-1:]]]
+    return [min(at_ms + expire.keep_for, FOREVER_MS) for at_ms in _left_ms(snapshots)]
+
+
+def _left_ms(snapshots: Sequence[Snapshot]) -> list[int]:
+    """When each snapshot of `main`, oldest first, stopped being the newest one, in milliseconds since the epoch.
+
+    That is when the next one came; if this is one of a branch that was published later, then.
+    """
+    next_ms = [
+        max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms) for one, later in pairwise(snapshots)
+    ]
+    return [*next_ms, *[FOREVER_MS for _ in snapshots[-1:]]]
 
 
 def ripe_astray_ms(one: Astray, expire: Expire) -> int:

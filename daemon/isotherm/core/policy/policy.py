@@ -178,8 +178,8 @@ class Expire(Settings):
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
         TableProperty("history.expire.max-snapshot-age-ms"),
     ] = 7 * 86_400_000
-    """A snapshot stays for so long after the next one came: until then it was the newest, and queries began with it. Longer
-    than the longest query, the longest time travel that is needed, and the longest upsert or MERGE of writers that announce
+    """A snapshot stays for so long after the next one came, or a branch was published in its place: until then it was the
+    newest, and queries began with it. Longer than the longest query, the longest time travel that is needed, and the longest upsert or MERGE of writers that announce
     no intent (it is validated from the snapshot at which it began). What a writer with an open intent began on stays, unless
     metadata.json is larger than `max_metadata_size`.
     What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and `main` from there on, for a day at least."""

@@ -45,6 +45,8 @@ FIRST_BYTES = 64 * 1024
 PIECE_BYTES = 1024 * 1024
 """What is asked for at a time then: PyArrow takes that much memory before it looks how much there is."""
 T = TypeVar("T")
+_GOES_ON = bytes(range(128, 256))
+"""Bytes with which no number ends."""
 _MAGIC = b"Obj\x01"
 _SCHEMA = "avro.schema"
 _HEADER: Final[Reader] = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
@@ -188,6 +190,7 @@ class _Decoder(BinaryDecoder):
 
     def __init__(self, data: bytes) -> None:
         inner = new_decoder(data)
+        self._data = data
         self._size = self._end = len(data)
         self._read, self._read_ints, self._skip = inner.read, inner.read_ints, inner.skip
         # What reads a few bytes notices the end by itself. Called some hundred times for each entry.
@@ -213,8 +216,11 @@ class _Decoder(BinaryDecoder):
         return self._read(n)
 
     def read_ints(self, n: int) -> tuple[int, ...]:
-        """So many numbers, of a byte at least."""
+        """So many numbers, of a byte at least and of ten at most: the compiled decoder does not look where they end."""
         self._expect(n)
+        at = self.tell()
+        if len(self._data[at : min(at + 10 * n, self._end)].translate(None, _GOES_ON)) < n:
+            raise EOFError(f"{n} numbers are announced where {self._end - at} bytes are left")
         return self._read_ints(n)
 
     def read_int_bytes_dict(self, n: int, dest: dict[int, bytes]) -> None:

@@ -47,7 +47,7 @@ _SILENT = (
 for long, after a tenth of that span; where events come, which name each snapshot, after their end; and after 60 times
 `every` at the latest. Each confirmation reads the whole metadata file. A time that is still to come is one of a clock
 that was ahead, and says nothing."""
-_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
+_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms, left_at_ms"
 _COLUMNS = (
     "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms, "
     "changed_at_ms"
@@ -211,7 +211,15 @@ class Tables(Part):
         )
         places = {tuple(entry): place for place, *entry in rows}
         log = [
-            (s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned, s.kept_until_ms)
+            (
+                s.snapshot_id,
+                s.sequence_number,
+                s.committed_at_ms,
+                s.token,
+                s.is_pinned,
+                s.kept_until_ms,
+                s.left_at_ms,
+            )
             for s in snapshots
         ]
         if log == list(places):
@@ -228,7 +236,7 @@ class Tables(Part):
             "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
         )
         self.db.executemany(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
         )
 
@@ -270,8 +278,8 @@ class Tables(Part):
             (uuid,),
         )
         return tuple(
-            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned), kept_until_ms)
-            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms in rows
+            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned), kept_until_ms, left_ms)
+            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms, left_ms in rows
         )
 
     def note_events(self, at_ms: Mapping[str, int]) -> None:
