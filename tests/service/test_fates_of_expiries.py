@@ -7,6 +7,8 @@ import pytest
 from isotherm.contract.identity import TableId
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.jobs import Action
+from isotherm.core.units import HOUR_MS
+from isotherm.service.operations import LATE_MS
 from isotherm.store.ledger import Operation
 from support.deleting import ONLY_EXPIRY, followed
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
@@ -55,6 +57,27 @@ def test_an_expiry_whose_end_nobody_knows_confirms_no_mark(tmp_path):
 
     assert [one.state for one in service.ledger.operations()] == ["unknown"]
     assert set(service.ledger.deletions(uuid_of(table))) == {"marked"}
+    service.stop()
+
+
+def test_an_expirys_request_is_waited_for_from_when_it_was_sent(tmp_path):
+    """However long it took to read what it leaves. The table rests, so nothing but the time ends the waiting."""
+    lab, _, service = expiring(tmp_path)
+
+    def cut(*_):
+        raise ConnectionError("cut")
+
+    service.maintainer.requests.on_commit = cut
+    wait_for_children(service)
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    service.expiries.finish()
+    (operation,) = service.ledger.operations()
+    assert operation.state == "unknown"
+
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    assert service.expiries.settle(operation) is False
+    lab.ahead_ms += 2 * HOUR_MS
+    assert service.expiries.settle(operation) is True
     service.stop()
 
 

@@ -234,7 +234,7 @@ class Expiries:
         # a replica that lags shows it. Where the catalog is only a pointer, our own thread looks at the table again.
         has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
         may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
-        if operation.base_metadata and may_land and self.now_ms() - operation.started_at_ms < LATE_MS:
+        if operation.base_metadata and may_land and self.now_ms() - operation.unheard_since_ms < LATE_MS:
             return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
@@ -285,7 +285,12 @@ class Expiries:
         against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
         if against is not None:
             return against
-        operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
+        operation = replace(
+            operation,
+            base_metadata=loaded.metadata_location,
+            asserted_head_id=loaded.head,
+            sent_at_ms=self.now_ms(),
+        )
         self._running[job_id] = operation, tenure
         self.ledger.save(operation)
         return self.owned.act()
