@@ -86,7 +86,7 @@ class Follower:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
-        self.kept = KeptTables()
+        self.kept = KeptTables(catalog.kept_bytes)
         self.reading_time = reading_time
         self._made_again: set[str] = set()
         """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
@@ -134,6 +134,7 @@ class Follower:
                 self.confirm_loaded(loaded)
             except TableMissing as err:  # it says of a snapshot that it has and has not
                 raise Unreadable(str(err)) from err
+            self.kept.measure()
         self.suspects.discard(name)
         return loaded
 
