@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a database says at the end of a transaction is a refusal",
-        "iceberg/compaction/catalog_refusals.py",
+        "iceberg/catalog_refusals.py",
         ' and getattr(err, "statement", None) is not None',
         "",
         "iceberg/compaction/test_catalog_refusals.py::test_what_only_may_be_a_refusal_is_none",

@@ -115,6 +115,14 @@ MUTANTS = (
     ),
     # iceberg.expiry
     Mutant(
+        "only a catalog that forbids has refused an expiry",
+        "iceberg/expiry.py",
+        "if not is_refusal(err) and not is_busy(err):",
+        "if type(err).__name__ != 'ForbiddenError':",
+        "iceberg/test_refused_expiries.py::"
+        "test_an_expiry_that_a_catalog_refuses_has_failed_whichever_catalog_it_is",
+    ),
+    Mutant(
         "no place of ingest is kept",
         "iceberg/expiry.py",
         "return (SetPropertiesUpdate(updates=tokens), *removals)",
