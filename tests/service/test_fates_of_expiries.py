@@ -89,7 +89,9 @@ def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
     wait_for_children(service)
     service.expiries.finish()
 
-    assert [one.state for one in service.ledger.operations()] == ["done"]
+    (operation,) = service.ledger.operations()
+    assert operation.state == "done"
+    assert ("stay for orphan removal (`orphans.mode: apply`)" in operation.outcome_why) is (lost is None)
     assert service.ledger.deletions(uuid_of(table)) == {}
     assert (service.ledger.halted(uuid_of(table)) is None) is (lost is None)
     service.stop()

@@ -43,6 +43,11 @@ AT_ONCE = 4
 """Expiries that are read for, or wait for it: each holds its table's whole metadata."""
 MARKED_AT_ONCE = 5000
 """Files that are marked together, in some fifty milliseconds; an expiry may have a million."""
+UNSEEN_VERSIONS = (
+    "its files stay for orphan removal (`orphans.mode: apply`), because the catalog names no versions of before "
+    "(metadata-log), or they cannot be read: so nobody can say whether a tag came meanwhile and was dropped"
+)
+"""Some servers of REST keep no metadata-log. Then this is so after each expiry."""
 
 
 def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
@@ -349,13 +354,8 @@ class Expiries:
         if lost is None:
             # A tag may have been dropped, and probably none was: the files stay for orphan removal.
             self.ledger.drop_marks(operation.job_id)
-            self.listen(
-                TrySoon(
-                    f"tags of {operation.table}",
-                    "versions since the expiry cannot be read any more",
-                    Outside.TABLE,
-                )
-            )
+            outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")
+            self.listen(TrySoon(f"tags of {operation.table}", UNSEEN_VERSIONS, Outside.TABLE))
         elif lost:
             # First the halt: what a crash leaves then is marks that nobody confirms.
             self._halt_for(operation, lost)
