@@ -1,5 +1,9 @@
 """Who may create tables can register one twice: it is told, and neither entry is maintained or deleted from."""
 
+import json
+from pathlib import Path
+from uuid import uuid4
+
 import pytest
 
 from isotherm.core import observations as seen
@@ -57,6 +61,68 @@ def test_a_table_with_two_entries_is_halted_and_both_keep_their_rows(twice):
     # What began before the other name was looked at has deleted nothing.
     assert [one for one in of(lab, seen.FilesDeleted) if one.files] == []
     assert {row.verdict for row in service.fold.partitions(uuid_of(table))} == {Verdict.HALTED}
+    service.stop()
+
+
+def copied(lab, table, name, **changes):
+    """A table that is registered by a copy of another one's metadata.json, in a folder of its own."""
+    folder = lab.root / "warehouse" / name.replace(".", "/") / "metadata"
+    folder.mkdir(parents=True)
+    said = json.loads(at(table.refresh().metadata_location).read_text())
+    path = folder / "00000-copy.metadata.json"
+    path.write_text(json.dumps(said | {"location": f"file://{folder.parent}"} | changes))
+    return lab.catalog.register_table(name, f"file://{path}")
+
+
+def at(location):
+    return Path(location.removeprefix("file://"))
+
+
+def test_of_two_tables_of_one_uuid_in_different_folders_none_is_changed_or_deleted_from(twice):
+    """One was made of a copy of the other's metadata.json. It is no second entry, and reads the first one's files."""
+    lab, table, _ = twice
+    service = started(lab)
+    settle(service)
+    copy = copied(lab, table, "other.clone")
+    expected, commits = rows(copy), copy.metadata_location
+    lab.seen.clear()
+    for hour in (5, 6, 7, 8, 9):
+        lab.append(table, hour)
+    days(lab, service)
+    table.refresh().delete()
+    lab.append(table, 5)
+    days(lab, service)
+
+    assert expected == rows(copy)
+    assert commits == copy.refresh().metadata_location
+    (halted,) = of(lab, seen.TableHalted)
+    assert (halted.table.name, halted.reason) == ("shop.orders", "two_entries")
+    assert "the catalog has two tables of this uuid, shop.orders and other.clone" in halted.why
+    assert f"They lie in {table.location()} and in {copy.location()}" in halted.why
+    assert "they share their files" not in halted.why
+    assert [one for one in of(lab, seen.FilesDeleted) if one.files] == []
+    service.stop()
+
+
+def test_a_copy_that_got_a_uuid_of_its_own_is_another_table(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    lab.append(table, 1)
+    lab.catalog.create_namespace_if_not_exists("other")
+    service = started(lab)
+    days(lab, service, number=4)
+    copied(lab, table, "other.clone")
+    days(lab, service, number=6)
+    (halted,) = of(lab, seen.TableHalted)
+    assert "`table-uuid` of its own. Then `isotherm resume`" in halted.why
+    lab.catalog.drop_table("other.clone")
+    own = str(uuid4())
+    copied(lab, table, "other.own", **{"table-uuid": own})
+    service.holds.lift(uuid_of(table), HoldKind.HALT)
+    days(lab, service, number=8)
+
+    assert len(of(lab, seen.TableHalted)) == 1
+    assert service.fold.names() == {uuid_of(table): "shop.orders", own: "other.own"}
     service.stop()
 
 

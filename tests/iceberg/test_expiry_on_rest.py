@@ -66,6 +66,21 @@ def test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named(
     assert found is None or ["q3" in one for one in found] == [True]
 
 
+def test_where_a_server_keeps_no_metadata_log_nobody_can_say_which_tags_it_dropped(
+    catalog: Any, table: Table
+) -> None:
+    reading = read(table, ids(table)[:3], now_ms())
+
+    def without_log(real: Any, *arguments: Any) -> Any:
+        answer = real(*arguments)
+        return answer.model_copy(update={"metadata": answer.metadata.model_copy(update={"metadata_log": []})})
+
+    found = expired(OnRest(catalog, without_log), reading)
+
+    assert (found.outcome.kind, found.lost_refs) == (OutcomeKind.DONE, None)
+    assert not set(reading.snapshots) & set(ids(table))
+
+
 def test_versions_that_lead_in_a_circle_show_nothing(catalog: Any, table: Table) -> None:
     """Who may write a table's metadata may have it name itself as the version before."""
     log = load(catalog).metadata.metadata_log

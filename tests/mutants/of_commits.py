@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a database says at the end of a transaction is a refusal",
-        "iceberg/compaction/catalog_refusals.py",
+        "iceberg/catalog_refusals.py",
         ' and getattr(err, "statement", None) is not None',
         "",
         "iceberg/compaction/test_catalog_refusals.py::test_what_only_may_be_a_refusal_is_none",
@@ -123,6 +123,21 @@ MUTANTS = (
         "    return None\n",
         "iceberg/compaction/test_commit_outcome.py::"
         "test_a_request_of_which_nothing_is_heard_for_a_day_has_failed_though_its_table_rests",
+    ),
+    Mutant(
+        "a request of a long job is given up as soon as it is sent",
+        "service/compactions.py",
+        "self.now_ms() - operation.unheard_since_ms < LATE_MS",
+        "self.now_ms() - operation.started_at_ms < LATE_MS",
+        "service/test_lost_answers.py::"
+        "test_a_request_is_waited_for_from_when_it_was_sent_however_long_its_job_took",
+    ),
+    Mutant(
+        "an expiry's request is given up as soon as it is sent",
+        "service/expiries.py",
+        "self.now_ms() - operation.unheard_since_ms < LATE_MS",
+        "self.now_ms() - operation.started_at_ms < LATE_MS",
+        "service/test_fates_of_expiries.py::test_an_expirys_request_is_waited_for_from_when_it_was_sent",
     ),
     Mutant(
         "nobody remembers that a request was sent",

@@ -104,6 +104,14 @@ MUTANTS = (
         "authority/test_two_entries.py::test_a_table_with_two_entries_is_halted_and_both_keep_their_rows",
     ),
     Mutant(
+        "a copy in a folder of its own is told as a second entry",
+        "service/two_names.py",
+        "if folder(second.location) == folder(known.location):",
+        "if True:",
+        "authority/test_two_entries.py::"
+        "test_of_two_tables_of_one_uuid_in_different_folders_none_is_changed_or_deleted_from",
+    ),
+    Mutant(
         "an answer about another table counts hours later as the first of two",
         FOLLOW,
         "            self._two_names.own(name)\n",

@@ -129,6 +129,35 @@ MUTANTS = (
     ),
     # iceberg.expiry
     Mutant(
+        "only a catalog that forbids has refused an expiry",
+        "iceberg/expiry.py",
+        "if not is_refusal(err) and not is_busy(err):",
+        "if type(err).__name__ != 'ForbiddenError':",
+        "iceberg/test_refused_expiries.py::"
+        "test_an_expiry_that_a_catalog_refuses_has_failed_whichever_catalog_it_is",
+    ),
+    Mutant(
+        "a catalog that names no version of before has dropped no tag",
+        "iceberg/lost_refs.py",
+        """        log = _versions_since(io, landed, base, is_stopped)
+    except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
+        return None
+""",
+        """        log = _versions_since(io, landed, base, is_stopped)
+    except Exception:
+        return ()
+""",
+        "iceberg/test_expiry_on_rest.py::"
+        "test_where_a_server_keeps_no_metadata_log_nobody_can_say_which_tags_it_dropped",
+    ),
+    Mutant(
+        "nobody is told that the files of an expiry stay",
+        "service/expiries.py",
+        'outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")',
+        "pass",
+        "service/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
+    ),
+    Mutant(
         "no place of ingest is kept",
         "iceberg/expiry.py",
         "return (SetPropertiesUpdate(updates=tokens), *removals)",

@@ -309,6 +309,20 @@ MUTANTS = (
         REWRITERS + "test_what_expired_while_no_daemon_was_there_begins_the_fortnight_again",
     ),
     Mutant(
+        "what only a search or a deletion has read counts as watched",
+        "service/rewriters.py",
+        "_oldest(loaded), ledger.followed_through(uuid), now_ms",
+        "_oldest(loaded), ledger.seen_through(uuid), now_ms",
+        REWRITERS + "test_what_only_a_search_has_read_counts_as_unseen",
+    ),
+    Mutant(
+        "a history counts as followed as far as any answer of the catalog has shown the table",
+        "service/rewriters.py",
+        "ledger.follow(uuid, _last_number(loaded))",
+        "ledger.follow(uuid, loaded.seen_through)",
+        REWRITERS + "test_what_another_replica_has_shown_to_a_search_counts_as_unseen",
+    ),
+    Mutant(
         "a job that converts equality deletes is committed whoever rewrites by now",
         "service/last_look.py",
         "if job.converts_equality and (why := why_not_converted(row.facts)) is not None:",

@@ -24,6 +24,21 @@ MUTANTS = (
         "authority/test_table_owner.py::test_of_its_properties_those_are_kept_by_which_a_table_is_maintained",
     ),
     Mutant(
+        "a table is measured between the last look and the swap",
+        "service/follow.py",
+        "        self.kept.keep(self._catalog.light(loaded))\n",
+        "        self.kept.keep(self._catalog.light(loaded))\n        self.kept.measure()\n",
+        "service/test_kept_tables.py::test_between_the_last_look_and_the_swap_no_table_is_measured",
+    ),
+    Mutant(
+        "what is kept of tables is measured by nobody",
+        "service/follow.py",
+        "            self.kept.measure()\n",
+        "",
+        "service/test_kept_tables.py::"
+        "test_tables_that_are_too_large_to_be_kept_are_followed_and_compacted_all_the_same",
+    ),
+    Mutant(
         "refs and statistics are kept between two looks",
         "iceberg/catalog.py",
         "model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})",

@@ -7,6 +7,8 @@ import pytest
 from isotherm.contract.identity import TableId
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.jobs import Action
+from isotherm.core.units import HOUR_MS
+from isotherm.service.operations import LATE_MS
 from isotherm.store.ledger import Operation
 from support.deleting import ONLY_EXPIRY, followed
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
@@ -58,6 +60,27 @@ def test_an_expiry_whose_end_nobody_knows_confirms_no_mark(tmp_path):
     service.stop()
 
 
+def test_an_expirys_request_is_waited_for_from_when_it_was_sent(tmp_path):
+    """However long it took to read what it leaves. The table rests, so nothing but the time ends the waiting."""
+    lab, _, service = expiring(tmp_path)
+
+    def cut(*_):
+        raise ConnectionError("cut")
+
+    service.maintainer.requests.on_commit = cut
+    wait_for_children(service)
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    service.expiries.finish()
+    (operation,) = service.ledger.operations()
+    assert operation.state == "unknown"
+
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    assert service.expiries.settle(operation) is False
+    lab.ahead_ms += 2 * HOUR_MS
+    assert service.expiries.settle(operation) is True
+    service.stop()
+
+
 @pytest.mark.parametrize("lost", [("q3",), None], ids=["a tag was dropped", "nobody can say"])
 def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
     _, table, service = expiring(tmp_path)
@@ -66,7 +89,9 @@ def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
     wait_for_children(service)
     service.expiries.finish()
 
-    assert [one.state for one in service.ledger.operations()] == ["done"]
+    (operation,) = service.ledger.operations()
+    assert operation.state == "done"
+    assert ("stay for orphan removal (`orphans.mode: apply`)" in operation.outcome_why) is (lost is None)
     assert service.ledger.deletions(uuid_of(table)) == {}
     assert (service.ledger.halted(uuid_of(table)) is None) is (lost is None)
     service.stop()

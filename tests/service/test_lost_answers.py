@@ -4,7 +4,9 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 from isotherm.core.model.jobs import Action
+from isotherm.core.units import HOUR_MS
 from isotherm.iceberg.compaction.replace_snapshot import AssertUnmoved
+from isotherm.service.operations import LATE_MS
 from support.deleting import closed, every_snapshot_reads, reborn, rows, settled_for_days, turn
 from support.lab import settle, uuid_of, with_a_job
 
@@ -179,4 +181,30 @@ def test_a_table_made_again_under_the_name_of_an_open_job_ends_nobody(lab):
 
     assert len(rows(again)) == 2
     assert {one.state for one in service.ledger.operations()} == {"running"}
+    service.stop()
+
+
+def is_cut(*_):
+    """The request takes no effect, as far as anybody knows."""
+    raise ConnectionError("cut")
+
+
+def fates(service, action):
+    return [(one.state, one.reason) for one in service.ledger.operations() if one.action is action]
+
+
+def test_a_request_is_waited_for_from_when_it_was_sent_however_long_its_job_took(lab):
+    """The table rests, so nothing but the time ends the waiting."""
+    _, service = with_a_job(lab)
+    service.maintainer.requests.on_commit = is_cut
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    service.compactions.finish()
+    assert fates(service, Action.COMPACT)[-1] == ("unknown", "unknown")
+
+    lab.ahead_ms += LATE_MS - HOUR_MS
+    turn(service)
+    assert fates(service, Action.COMPACT)[-1] == ("unknown", "unknown")
+    lab.ahead_ms += 2 * HOUR_MS
+    turn(service)
+    assert fates(service, Action.COMPACT)[-1] == ("failed", "no_answer")
     service.stop()

@@ -10,7 +10,8 @@ from pyiceberg.table.update import AddSnapshotUpdate
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.decisions import Decision, Request, Verdict
+from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.rewriters import REMEMBERED_MS, WATCHED_MS
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction.committer import commit_compaction
@@ -197,6 +198,46 @@ def test_what_expired_while_no_daemon_was_there_begins_the_fortnight_again(lab):
         lab.append(table, 1, announce=False)
     expire_all_but_the_head(lab, table)
     service = started(lab)
+    turn(service)
+
+    assert facts(service, table).watched_since_ms == table.current_snapshot().timestamp_ms
+    service.stop()
+
+
+@pytest.mark.parametrize("lost", ["", "fold.db"])
+def test_what_only_a_search_has_read_counts_as_unseen(lab, lost):
+    """A search, or a deletion, loads the table for itself. Somebody expires before its history was followed so far."""
+    table = filled(lab)
+    service = started(lab)
+    turn(service)
+    rewrite(lab, table)
+    lab.append(table, 1, announce=False)
+    expire_all_but_the_head(lab, table)
+    decision = Decision(Action.REMOVE_ORPHANS, None, "orphans", Verdict.DUE, 1, "due")
+    assert service.searches.begin(Request(service.fold.table(uuid_of(table)).state.table, decision))
+    if lost:
+        end(service)
+        lose(lab, lost)
+        service = started(lab)
+    turn(service)
+
+    assert facts(service, table).watched_since_ms == table.current_snapshot().timestamp_ms
+    assert "it takes 14d" in against_a_conversion(service, table)[0]
+    service.stop()
+
+
+def test_what_another_replica_has_shown_to_a_search_counts_as_unseen(lab):
+    """The search's load was answered by a replica that is further than the one that the history is followed by."""
+    table = filled(lab)
+    service = started(lab)
+    turn(service)
+    lab.append(table, 1, announce=False)
+    old = lab.catalog.load_table("shop.orders")
+    rewrite(lab, table)
+    lab.append(table, 1, announce=False)
+    service.catalog.load("shop.orders")
+    service.follower.confirm_loaded(replace(loaded_table(old, "shop.orders"), seen_through=6))
+    expire_all_but_the_head(lab, table)
     turn(service)
 
     assert facts(service, table).watched_since_ms == table.current_snapshot().timestamp_ms

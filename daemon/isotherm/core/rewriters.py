@@ -28,15 +28,15 @@ class Watch:
     rewritten_at_ms: int = 0
     """When that was seen first: the times of commits are others' words."""
 
-    def after_gap(self, oldest: Snapshot | None, seen_through: int, now_ms: int) -> "Watch":
+    def after_gap(self, oldest: Snapshot | None, followed_through: int, now_ms: int) -> "Watch":
         """The same once a table was read from scratch: what expired unseen has not been watched.
 
         Args:
             oldest: the first of the head's ancestors without a gap.
-            seen_through: the highest sequence number that the table had when it was read before.
+            followed_through: the last sequence number of the version up to which its history was followed before.
             now_ms: the time.
         """
-        if oldest is None or oldest.sequence_number <= seen_through + 1:
+        if oldest is None or oldest.sequence_number <= followed_through + 1:
             return self
         return replace(self, since_ms=known_since_ms(oldest, now_ms))
 

@@ -286,7 +286,7 @@ class IcebergCatalog:
 
     @staticmethod
     def light(loaded: LoadedTable) -> LoadedTable:
-        """The same table without what only a confirmation needs, such as its snapshots but for the head; with its size."""
+        """The same table without what only a confirmation needs, such as its snapshots but for the head."""
         table: Table = loaded.handle
         head = table.current_snapshot()
         refs = {name: ref for name, ref in table.metadata.refs.items() if name == MAIN_BRANCH}
@@ -294,15 +294,13 @@ class IcebergCatalog:
         metadata = table.metadata.model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})
         handle = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
         kept = {} if head is None else {head.snapshot_id: loaded.snapshots[head.snapshot_id]}
-        return replace(
-            loaded,
-            handle=handle,
-            snapshots=kept,
-            parents=dict.fromkeys(kept),
-            astray=(),
-            # Format 3's own method refuses; that of all models writes it.
-            kept_bytes=len(IcebergBaseModel.model_dump_json(metadata)),
-        )
+        return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept), astray=())
+
+    @staticmethod
+    def kept_bytes(light: LoadedTable) -> int:
+        """How large what is left of the metadata of such a table is, as JSON."""
+        # Format 3's own method refuses; that of all models writes it.
+        return len(IcebergBaseModel.model_dump_json(light.handle.metadata))
 
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey], go_on: GoOn = without_end

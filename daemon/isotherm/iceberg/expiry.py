@@ -17,13 +17,7 @@ from typing import Literal
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import (
-    AuthorizationExpiredError,
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    UnauthorizedError,
-)
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
@@ -42,6 +36,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token,
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.catalog_refusals import is_busy, is_refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
@@ -184,13 +179,11 @@ class _Expiry:
                 )
             except CommitFailedException as err:
                 trouble = str(err)
-            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
-                return self._looked(Reason.REFUSED, f"the catalog refused the request: {err}")
-            except NotImplementedError as err:
-                # Where the catalog is only a pointer, PyIceberg writes the metadata itself: not yet of format 3.
-                return self._looked(
-                    Reason.UNSUPPORTED, f"snapshots of this table cannot be expired yet: {err}"
-                )
+            except Exception as err:
+                # A busy catalog has not taken it either. Snapshots can wait for the next expiry.
+                if not is_refusal(err) and not is_busy(err):
+                    raise
+                return self._looked(*self._refused(err))
             else:
                 landed = answer.metadata
                 if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):
@@ -201,6 +194,13 @@ class _Expiry:
         return self._looked(
             Reason.CONFLICT, f"lost {ATTEMPTS} races against other commits, the last: {trouble}"
         )
+
+    def _refused(self, err: Exception) -> tuple[Reason, str]:
+        """Why the catalog has not taken the request."""
+        if isinstance(err, NotImplementedError) and not isinstance(self.catalog, RestCatalog):
+            # Where the catalog is only a pointer, PyIceberg writes the metadata itself: not yet of every table.
+            return Reason.UNSUPPORTED, f"snapshots of this table cannot be expired yet: {err}"
+        return Reason.REFUSED, f"the catalog refused the request: {err}"
 
     def unclear(self, trouble: Exception) -> Expired:
         """After an error that is no answer: a look shows whether the snapshots are gone."""

@@ -247,7 +247,9 @@ class Compactions:
         if against is not None:
             return against
         # Written down before the request goes out, so that whoever finds the job open knows to look for it.
-        operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
+        operation = replace(
+            self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()
+        )
         self._running[job.job_id] = (operation, job)
         self.ledger.save(operation, job)
         return self.owned.act()
@@ -379,7 +381,7 @@ class Compactions:
             return True
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
-        may_land = self.now_ms() - operation.started_at_ms < LATE_MS
+        may_land = self.now_ms() - operation.unheard_since_ms < LATE_MS
         with self.follower.reading_time.of(operation.table) as go_on:
             outcome = self.maintainer.settled(
                 self.catalog.load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on

@@ -43,6 +43,11 @@ AT_ONCE = 4
 """Expiries that are read for, or wait for it: each holds its table's whole metadata."""
 MARKED_AT_ONCE = 5000
 """Files that are marked together, in some fifty milliseconds; an expiry may have a million."""
+UNSEEN_VERSIONS = (
+    "its files stay for orphan removal (`orphans.mode: apply`), because the catalog names no versions of before "
+    "(metadata-log), or they cannot be read: so nobody can say whether a tag came meanwhile and was dropped"
+)
+"""Some servers of REST keep no metadata-log. Then this is so after each expiry."""
 
 
 def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
@@ -234,7 +239,7 @@ class Expiries:
         # a replica that lags shows it. Where the catalog is only a pointer, our own thread looks at the table again.
         has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
         may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
-        if operation.base_metadata and may_land and self.now_ms() - operation.started_at_ms < LATE_MS:
+        if operation.base_metadata and may_land and self.now_ms() - operation.unheard_since_ms < LATE_MS:
             return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
@@ -285,7 +290,12 @@ class Expiries:
         against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
         if against is not None:
             return against
-        operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
+        operation = replace(
+            operation,
+            base_metadata=loaded.metadata_location,
+            asserted_head_id=loaded.head,
+            sent_at_ms=self.now_ms(),
+        )
         self._running[job_id] = operation, tenure
         self.ledger.save(operation)
         return self.owned.act()
@@ -344,13 +354,8 @@ class Expiries:
         if lost is None:
             # A tag may have been dropped, and probably none was: the files stay for orphan removal.
             self.ledger.drop_marks(operation.job_id)
-            self.listen(
-                TrySoon(
-                    f"tags of {operation.table}",
-                    "versions since the expiry cannot be read any more",
-                    Outside.TABLE,
-                )
-            )
+            outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")
+            self.listen(TrySoon(f"tags of {operation.table}", UNSEEN_VERSIONS, Outside.TABLE))
         elif lost:
             # First the halt: what a crash leaves then is marks that nobody confirms.
             self._halt_for(operation, lost)

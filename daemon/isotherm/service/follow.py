@@ -36,7 +36,7 @@ from isotherm.service.ports import (
 from isotherm.service.reading_time import ReadingTime, Work
 from isotherm.service.rewriters import note_seen
 from isotherm.service.survey import place
-from isotherm.service.two_names import TwoNames, second_entry
+from isotherm.service.two_names import Entry, TwoNames, second_entry
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Ledger
@@ -86,7 +86,7 @@ class Follower:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
-        self.kept = KeptTables()
+        self.kept = KeptTables(catalog.kept_bytes)
         self.reading_time = reading_time
         self._made_again: set[str] = set()
         """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
@@ -134,6 +134,7 @@ class Follower:
                 self.confirm_loaded(loaded)
             except TableMissing as err:  # it says of a snapshot that it has and has not
                 raise Unreadable(str(err)) from err
+            self.kept.measure()
         self.suspects.discard(name)
         return loaded
 
@@ -185,16 +186,19 @@ class Follower:
         if unread is not None and known in listing.names:
             raise unread
         if name in listing.names and known in listing.names:
-            self._halt_twice(row.state.table, name)
+            self._halt_twice(row, name)
             return False
         return known not in listing.names
 
-    def _halt_twice(self, table: TableId, name: str) -> None:
+    def _halt_twice(self, row: TableRow, name: str) -> None:
         """Halt a table that has a second name, if the catalog still says so: an answer about another table comes once."""
+        table = row.state.table
         with suppress(TableMissing):
-            if self._catalog.lies(name).uuid == table.uuid:
+            lies = self._catalog.lies(name)
+            if lies.uuid == table.uuid:
                 if self._ledger.halted(table.uuid) is None:
-                    self._halt(table, second_entry(name, table.name))
+                    known = Entry(table.name, row.facts.location)
+                    self._halt(table, second_entry(Entry(name, lies.location), known))
                 return
         raise NotYetKnown(f"whether {name} is a second entry of {table.name}: the catalog has said both")
 

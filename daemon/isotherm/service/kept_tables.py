@@ -5,6 +5,8 @@ memory that takes up to twenty times as much as in its file. So ordinary tables 
 newest, and the smallest that fit. One that is not kept is loaded again in each round in which events of it came.
 """
 
+from collections.abc import Callable
+
 from isotherm.service.ports import LoadedTable
 
 ORDINARY_BYTES = 128 * 1024
@@ -16,10 +18,18 @@ OTHERS_BYTES = 16 * 1024 * 1024
 class KeptTables:
     """Those that are kept, by uuid."""
 
-    def __init__(self, ordinary_bytes: int = ORDINARY_BYTES, others_bytes: int = OTHERS_BYTES) -> None:
+    def __init__(
+        self,
+        size_of: Callable[[LoadedTable], int],
+        ordinary_bytes: int = ORDINARY_BYTES,
+        others_bytes: int = OTHERS_BYTES,
+    ) -> None:
+        self._size_of = size_of
         self._ordinary_bytes = ordinary_bytes
         self._others_bytes = others_bytes
         self._tables: dict[str, LoadedTable] = {}
+        self._unmeasured: dict[str, None] = {}
+        """Those whose size is not known yet, in the order in which they came."""
         self._large: dict[str, int] = {}
         """Sizes of those that are larger than ordinary ones."""
 
@@ -28,20 +38,34 @@ class KeptTables:
         return self._tables.get(uuid)
 
     def keep(self, table: LoadedTable) -> None:
-        """Keep a table, whatever its size: a job may begin by it at once."""
+        """Keep a table, whatever its size: a job may begin by it at once.
+
+        It is measured later (`measure`). The last look before a swap keeps one too, and writing hundreds of schemas as JSON
+        takes a tenth of a second, in which a writer may be faster.
+        """
         uuid = table.table.uuid
         self.forget(uuid)
         self._tables[uuid] = table
-        if table.kept_bytes <= self._ordinary_bytes:
+        self._unmeasured[uuid] = None
+
+    def measure(self) -> None:
+        """Measure what was kept since the last time, and let go of others where it is too much."""
+        for uuid in tuple(self._unmeasured):
+            self._count(uuid, self._size_of(self._tables[uuid]))
+        self._unmeasured.clear()
+
+    def _count(self, uuid: str, size_bytes: int) -> None:
+        if size_bytes <= self._ordinary_bytes:
             return
         # The largest go first: whoever has one cannot push out the smaller ones of everybody else.
         for other in sorted(self._large, key=self._large.__getitem__, reverse=True):
             if sum(self._large.values()) <= self._others_bytes:
                 break
             self.forget(other)
-        self._large[uuid] = table.kept_bytes
+        self._large[uuid] = size_bytes
 
     def forget(self, uuid: str) -> None:
         """Keep a table no more."""
         self._tables.pop(uuid, None)
         self._large.pop(uuid, None)
+        self._unmeasured.pop(uuid, None)

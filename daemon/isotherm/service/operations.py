@@ -12,7 +12,8 @@ from isotherm.store.fold import TableRow
 from isotherm.store.ledger import Ledger, Operation
 
 LATE_MS = 86_400_000
-"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
+"""A request of which nobody knows may land for so long after it was sent; no proxy keeps one longer. What came before it
+counts for nothing: a job may take hours."""
 
 
 LOOP_SHARE = 5

@@ -23,12 +23,13 @@ def note_seen(ledger: Ledger, loaded: LoadedTable, state: TableState | None, now
     known = ledger.watch(uuid)
     watch = _begun(ledger, loaded, now_ms) if known is None else known
     if state is None:
-        watch = watch.after_gap(_oldest(loaded), ledger.seen_through(uuid), now_ms)
+        watch = watch.after_gap(_oldest(loaded), ledger.followed_through(uuid), now_ms)
     rewritten_in = loaded.facts.rewritten_in
     if rewritten_in is None and state is not None:
         rewritten_in = state.rewritten_in  # it came and expired between two looks
     watch = watch.sees(rewritten_in, now_ms)
     ledger.see(uuid, loaded.seen_through, now_ms)
+    ledger.follow(uuid, _last_number(loaded))
     if watch != known:
         ledger.keep_watch(uuid, watch)
     return watch.told(loaded.facts, now_ms)
@@ -43,6 +44,11 @@ def _begun(ledger: Ledger, loaded: LoadedTable, now_ms: int) -> Watch:
     recorded_ms = ledger.recorded_since(uuid) if is_whole else None  # what cannot be read may be a rewrite
     watch = Watch(since_ms if recorded_ms is None else min(since_ms, recorded_ms))
     return watch.sees(rewritten_in, now_ms)
+
+
+def _last_number(loaded: LoadedTable) -> int:
+    """The highest sequence number in this version. What else was read may be further: a search's, or a newer replica's."""
+    return max((one.sequence_number for one in loaded.snapshots.values()), default=0)
 
 
 def _oldest(loaded: LoadedTable) -> Snapshot | None:

@@ -3,6 +3,9 @@
 Most are looked at again until it is. Those that only an event or a list has spoken of may never be.
 """
 
+from dataclasses import dataclass
+
+from isotherm.contract.paths import folder
 from isotherm.core.model.refusals import Reason, Refusal
 
 MOST = 1000
@@ -38,10 +41,27 @@ class TwoNames:
         self._since_s = {names: since_s for names, since_s in self._since_s.items() if name not in names}
 
 
-def second_entry(name: str, known: str) -> Refusal:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name under which the catalog has a table, and where that one lies."""
+
+    name: str
+    location: str
+
+
+def second_entry(second: Entry, known: Entry) -> Refusal:
     """Why a table is halted of which the catalog lists both names."""
+    if folder(second.location) == folder(known.location):
+        why = (
+            f"the catalog has it twice, as {known.name} and as {second.name}: they share their files. Drop one entry "
+            "without purging, then `isotherm resume`"
+        )
+        return Refusal(Reason.TWO_ENTRIES, why)
+    # What is to be done comes first: locations may be long, and a why is cut.
     why = (
-        f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
-        "without purging, then `isotherm resume`"
+        f"the catalog has two tables of this uuid, {known.name} and {second.name}. They lie in different folders, so one was "
+        "made of a copy of the other's metadata.json, and may read its files. Nothing is rewritten, expired or deleted in "
+        "either. Drop one without purging. Or, where the copy has all its files in its own folder, register it again with "
+        f"a `table-uuid` of its own. Then `isotherm resume`. They lie in {known.location} and in {second.location}"
     )
     return Refusal(Reason.TWO_ENTRIES, why)

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import requests
-from botocore.exceptions import ClientError
-from pyiceberg.exceptions import RESTError, TooManyRequestsError
-from sqlalchemy.exc import IntegrityError, ProgrammingError
+from pyiceberg.exceptions import TooManyRequestsError
 
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.committer import SENDS
 from support.faults import FaultyCatalog
+from support.refusals import REFUSED, UNCLEAR, in_short
 from support.rewriting import commit
 from support.two_partitions import NAME, assert_done, assert_failed, contents, ready
 
@@ -34,35 +32,7 @@ def failing(error: Exception, lands: Callable[[int], bool]) -> tuple[list[int], 
     return sent, hook
 
 
-def answered(status: int) -> RESTError:
-    """What PyIceberg makes of a status that it has no error for."""
-    response = requests.Response()
-    response.status_code = status
-    error = RESTError("no")
-    error.__cause__ = requests.HTTPError(response=response)
-    return error
-
-
-def aws(code: str, status: int) -> ClientError:
-    return ClientError(
-        {"Error": {"Code": code, "Message": ""}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item]
-        "UpdateTable",
-    )
-
-
-REFUSED = [
-    NotImplementedError(),
-    answered(406),
-    answered(412),
-    answered(422),
-    aws("AccessDeniedException", 400),
-    aws("InvalidInputException", 400),
-    ProgrammingError("UPDATE iceberg_tables", {}, Exception("permission denied")),
-    IntegrityError("UPDATE iceberg_tables", {}, Exception("permission denied")),
-]
-
-
-@pytest.mark.parametrize("error", REFUSED, ids=lambda error: f"{type(error).__name__} {error}"[:60])
+@pytest.mark.parametrize("error", REFUSED, ids=in_short)
 def test_a_clear_refusal_is_one_whichever_catalog_it_comes_from(catalog: Any, error: Exception) -> None:
     """It is not sent again, and another job may begin; what was written stays until its grace is over."""
     job, rewrite = ready(catalog)
@@ -75,7 +45,7 @@ def test_a_clear_refusal_is_one_whichever_catalog_it_comes_from(catalog: Any, er
     assert_failed(catalog, outcome, "refused", job, head)
 
 
-@pytest.mark.parametrize("error", REFUSED, ids=lambda error: f"{type(error).__name__} {error}"[:60])
+@pytest.mark.parametrize("error", REFUSED, ids=in_short)
 def test_a_clear_refusal_of_a_second_copy_is_none(catalog: Any, error: Exception) -> None:
     job, rewrite = ready(catalog)
     before = contents(catalog)
@@ -84,17 +54,7 @@ def test_a_clear_refusal_of_a_second_copy_is_none(catalog: Any, error: Exception
     assert_done(catalog, commit(FaultyCatalog(catalog, hook), job, rewrite), before)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        answered(404),
-        answered(408),
-        aws("InternalServiceException", 500),
-        aws("RequestTimeout", 408),
-        IntegrityError(None, None, Exception("at the end of the transaction")),
-    ],
-    ids=lambda error: f"{type(error).__name__} {error}"[:60],
-)
+@pytest.mark.parametrize("error", UNCLEAR, ids=in_short)
 def test_what_only_may_be_a_refusal_is_none(catalog: Any, error: Exception) -> None:
     job, rewrite = ready(catalog)
     sent, hook = failing(error, lands=lambda _: False)

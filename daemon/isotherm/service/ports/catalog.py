@@ -39,8 +39,6 @@ class LoadedTable:
     seen_through: int = 0
     """The highest sequence number that this process ever saw the table have. A version with a lower one is an older one:
     a replica that lags shows it, or the table was restored."""
-    kept_bytes: int = 0
-    """Of one that is to be kept (`light`): what is left of its metadata, as JSON."""
 
     def log(self) -> tuple[Snapshot, ...]:
         """The ancestors of the head that the metadata still has, oldest first."""
@@ -207,5 +205,9 @@ class Catalog(Protocol):
         ...
 
     def light(self, loaded: LoadedTable) -> LoadedTable:
-        """The same table without what only a confirmation needs, such as its snapshots but for the head; with its size."""
+        """The same table without what only a confirmation needs, such as its snapshots but for the head."""
+        ...
+
+    def kept_bytes(self, light: LoadedTable) -> int:
+        """How large what is left of the metadata of such a table is, as JSON."""
         ...

@@ -147,6 +147,15 @@ class Accounts(Part):
         row = self.db.execute("SELECT sequence_number FROM seen WHERE uuid = ?", (uuid,)).fetchone()
         return 0 if row is None else int(row[0])
 
+    def follow(self, uuid: str, sequence_number: int) -> None:
+        """A table's history was followed as far as this, in a version whose metadata was read (`see`)."""
+        self.db.execute("UPDATE seen SET followed_through = ? WHERE uuid = ?", (sequence_number, uuid))
+
+    def followed_through(self, uuid: str) -> int:
+        """The last sequence number of the version up to which a table's history was followed last; 0 where it never was."""
+        row = self.db.execute("SELECT followed_through FROM seen WHERE uuid = ?", (uuid,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def watch(self, uuid: str) -> Watch | None:
         """For how long a table was watched for others who rewrite its files, or None where it never was."""
         row = self.db.execute(

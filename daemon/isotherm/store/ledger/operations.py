@@ -34,6 +34,8 @@ class Operation:
     """The head that the request for the swap asserts, or None where this ledger knows of no request."""
     base_metadata: str = ""
     """The metadata that an expiry's last request was based on, or empty where this ledger knows of no request."""
+    sent_at_ms: int | None = None
+    """When its last request went out, or None where this ledger knows of no request."""
     written: tuple[str, ...] = ()
     """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
     state: str = "running"
@@ -65,6 +67,14 @@ class Operation:
             return self.bytes_read or self.bytes_planned
         passed_ms = max(self.ended_at_ms - self.started_at_ms, 0)
         return min(self.bytes_planned, passed_ms * JOB_BYTES_PER_S // 1000)
+
+    @property
+    def unheard_since_ms(self) -> int:
+        """Since when its last request may be on its way. An older version noted no more than when that was given up."""
+        for at_ms in (self.sent_at_ms, self.ended_at_ms):
+            if at_ms is not None:
+                return at_ms
+        return self.started_at_ms
 
     def ended(self, outcome: Outcome, now_ms: int) -> "Operation":
         """The operation with its end."""

@@ -133,7 +133,12 @@ ALTER TABLE seen ADD COLUMN rewritten_in INTEGER;
 ALTER TABLE seen ADD COLUMN rewritten_at_ms INTEGER NOT NULL DEFAULT 0;
 """
 """For how long a table was watched, and who else has rewritten its files: snapshots expire, and then nothing tells."""
+_VERSION_11 = """
+ALTER TABLE seen ADD COLUMN followed_through INTEGER NOT NULL DEFAULT 0;
+UPDATE seen SET followed_through = sequence_number;
+"""
+"""A search and a deletion read metadata whose history nobody has followed. Until this version both were one number."""
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10),
+    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11),
 )
