@@ -16,6 +16,13 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "a rewrite opens whatever has the name of a local file",
+        "iceberg/compaction/local_copy.py",
+        "with opened(normalised(location)) as file:",
+        'with open(normalised(location), "rb") as file:',
+        "iceberg/compaction/test_failures.py::test_a_bad_input_file_is_named[a pipe]",
+    ),
+    Mutant(
         "time that a damaged record covers counts as watched",
         "service/rewriters.py",
         " if is_whole else None",

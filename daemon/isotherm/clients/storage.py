@@ -12,7 +12,6 @@ What this module does not do: judge what is in a file, or decide what may be del
 
 import io
 import os
-import stat
 import tempfile
 from collections import deque
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from isotherm.clients.local_files import LocalFile
 from isotherm.clients.metadata_file import (
     END_BYTES,
     GZIP_MAGIC,
@@ -162,7 +162,7 @@ class RetryingFileIO(PyArrowFileIO):
 
     def _ours(self, file: PyArrowFile) -> Any:
         local = is_local(file.location)
-        return _LocalFile(file) if local else RetryingFile(file, store_of(file.location, self.properties))
+        return LocalFile(file) if local else RetryingFile(file, store_of(file.location, self.properties))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
@@ -204,7 +204,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
             PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
         )
         if isinstance(file, PyArrowFile) and is_local(location):
-            file = _LocalFile(file)
+            file = LocalFile(file)
         with file.open() as stream:
             head = bytes(stream.read(END_BYTES))
             if head.startswith(GZIP_MAGIC):
@@ -223,38 +223,6 @@ def _plain(location: str) -> str:
     if not is_plain(location):
         raise UnsafeLocationError(f"the location {location!r} may name another file than it says")
     return location
-
-
-class NoRegularFileError(FileNotFoundError):
-    """What has a file's name on a disk of this machine is something else, so the file is not there."""
-
-
-def check_regular(path: str) -> None:
-    """Refuse what may be opened or read for ever: a table's owner chooses names, and a pipe waits for its writer.
-
-    Raises:
-        NoRegularFileError: it is a pipe, a device, a socket or a folder; FileNotFoundError if nothing is there.
-    """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise NoRegularFileError(
-            f"{path} is not opened: it is a pipe, a device or a folder, and no file; restore the table's file"
-        )
-
-
-class _LocalFile(PyArrowFile):
-    """A local file, which is written once, and read only if it is a file."""
-
-    def __init__(self, file: PyArrowFile) -> None:
-        self.__dict__.update(file.__dict__)
-
-    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
-        """A stream to a file that is not there yet."""
-        return super().create(overwrite=False)
-
-    def open(self, seekable: bool = True) -> Any:
-        """Its bytes."""
-        check_regular(self._path)
-        return super().open(seekable)
 
 
 class RetryingFile(InputFile, OutputFile):
