@@ -9,10 +9,12 @@ import pytest
 
 from isotherm.clients.retries import is_no_answer
 from isotherm.clients.storage import WHOLE_FILE_BYTES, RetryingFileIO, properties_with_retries
-from isotherm.clients.timeouts import LEAST_BYTES_PER_S, MOST_LEFT, TIMEOUTS, Patience
+from isotherm.clients.timeouts import LEAST_BYTES_PER_S, TIMEOUTS, Patience
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST
+from support.fakes import Clock
 
 TIMEOUT_S = 0.5
 """Of a request, without a single byte."""
@@ -131,11 +133,11 @@ def test_a_store_whose_answers_trickle_in_is_not_blamed_on_the_file():
 
 def test_where_many_answers_trickle_in_nothing_is_asked_until_one_is_over():
     hangs, patience = threading.Event(), Patience("s3://lake", timeout_s=0.0)
-    for _ in range(MOST_LEFT):
+    for _ in range(MOST):
         with pytest.raises(TimeoutError, match="no whole answer"):
             patience.within(hangs.wait)
     asked = []
-    with pytest.raises(TimeoutError, match=f"{MOST_LEFT} answers trickle in; nothing is asked"):
+    with pytest.raises(TimeoutError, match=f"s3://lake timed out: {MOST} threads hang .* no other is begun"):
         patience.within(lambda: asked.append(1), WHOLE_FILE_BYTES)
     assert asked == []
     hangs.set()
@@ -144,3 +146,16 @@ def test_where_many_answers_trickle_in_nothing_is_asked_until_one_is_over():
             one.join(10)
 
     assert patience.within(lambda: 7, WHOLE_FILE_BYTES) == 7
+
+
+def test_a_store_whose_requests_hang_for_ever_is_asked_again_when_it_is_back():
+    """A connection that died without a word may keep its request until the process ends."""
+    hangs, clock = threading.Event(), Clock()
+    patience = Patience("hdfs://lake", timeout_s=0.0, clock_s=clock.monotonic_s)
+    for _ in range(MOST):
+        with pytest.raises(TimeoutError, match="no whole answer"):
+            patience.within(hangs.wait)
+    clock.advance(FIRST_TRIAL_S)
+
+    assert [patience.within(lambda: 7, WHOLE_FILE_BYTES) for _ in range(100)] == [7] * 100
+    hangs.set()

@@ -16,6 +16,28 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "a store that once had sixteen requests hang is shut until a restart",
+        "runtime/hanging.py",
+        "if (left_s := self._trials.left_s) > 0:",
+        "if (left_s := self._trials.left_s) > -1e9:",
+        "clients/test_timeouts.py::test_a_store_whose_requests_hang_for_ever_is_asked_again_when_it_is_back",
+    ),
+    Mutant(
+        "a trial that hangs too has all others begin",
+        "runtime/hanging.py",
+        "if end in self._counted or ",
+        "if ",
+        "runtime/test_hanging.py::test_a_trial_that_was_given_up_or_got_no_thread_proves_nothing",
+    ),
+    Mutant(
+        "threads that hang have no bound",
+        "runtime/hanging.py",
+        ">= MOST_EVER:",
+        ">= 1000 * MOST_EVER:",
+        "runtime/test_hanging.py::"
+        "test_however_often_and_for_how_long_calls_hang_their_threads_are_so_many_at_most",
+    ),
+    Mutant(
         "a rewrite opens whatever has the name of a local file",
         "iceberg/compaction/local_copy.py",
         "with opened(normalised(location)) as file:",

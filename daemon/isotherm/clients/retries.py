@@ -129,9 +129,14 @@ _STORES: dict[tuple[str, str, float], Store] = {}
 """Of this process: by bucket, as `s3://lake`, endpoint, and time-out of a request."""
 
 
+def store_name(location: str) -> str:
+    """The store that a file lies in, as `s3://lake`."""
+    return "/".join(location.split("/", 3)[:3])
+
+
 def store_of(location: str, properties: Mapping[str, Any]) -> Store:
     """The store that a file lies in."""
-    bucket = "/".join(location.split("/", 3)[:3])
+    bucket = store_name(location)
     endpoint = str(properties.get(S3_ENDPOINT, ""))
     timeout_s = float(properties.get(S3_REQUEST_TIMEOUT, REQUEST_TIMEOUT_S))
     key = bucket, endpoint, timeout_s
