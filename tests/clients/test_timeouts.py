@@ -20,41 +20,62 @@ TIMEOUT_S = 0.5
 """Of a request, without a single byte."""
 
 
+class Trickles(BaseHTTPRequestHandler):
+    """A store with files of one size, of which some bytes come at once; it has no file whose name has `new`."""
+
+    protocol_version = "HTTP/1.1"
+    size = at_once = 0
+    over: threading.Event
+
+    def log_message(self, *_):
+        pass
+
+    def head(self):
+        self.send_response(206 if self.headers.get("Range") else 200)
+        self.send_header("Content-Length", str(self.size))
+        self.send_header("Last-Modified", "Wed, 25 Nov 2026 10:00:00 GMT")
+        if self.headers.get("Range"):
+            self.send_header("Content-Range", f"bytes 0-{self.size - 1}/{self.size}")
+        self.end_headers()
+
+    def do_HEAD(self):
+        if "/new" in self.path:
+            self.send_error(404)
+        else:
+            self.head()
+
+    def do_GET(self):
+        if "list-type=2" in self.path:
+            self.send_error(404)
+        else:
+            self.trickle()
+
+    def do_DELETE(self):
+        self.trickle()
+
+    def do_POST(self):
+        self.do_PUT()
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.trickle()
+
+    def trickle(self):
+        self.head()
+        with contextlib.suppress(OSError):
+            self.wfile.write(bytes(self.at_once))
+            for _ in range(self.size - self.at_once):
+                self.over.wait(0.1)
+                self.wfile.write(b"x")
+                self.wfile.flush()
+
+
 @contextmanager
 def trickling_store(size, at_once):
     """A store with files of this size, of which the first so many bytes come at once, and then one now and then."""
     over = threading.Event()
-
-    class Trickles(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_):
-            pass
-
-        def head(self):
-            self.send_response(206 if self.headers.get("Range") else 200)
-            self.send_header("Content-Length", str(size))
-            self.send_header("Last-Modified", "Wed, 25 Nov 2026 10:00:00 GMT")
-            if self.headers.get("Range"):
-                self.send_header("Content-Range", f"bytes 0-{size - 1}/{size}")
-            self.end_headers()
-
-        def do_HEAD(self):
-            self.head()
-
-        def do_DELETE(self):
-            self.do_GET()
-
-        def do_GET(self):
-            self.head()
-            with contextlib.suppress(OSError):
-                self.wfile.write(bytes(at_once))
-                for _ in range(size - at_once):
-                    over.wait(0.1)
-                    self.wfile.write(b"x")
-                    self.wfile.flush()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Trickles)
+    of_this_size = type("OfThisSize", (Trickles,), {"size": size, "at_once": at_once, "over": over})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), of_this_size)
     serving = threading.Thread(target=server.serve_forever, args=(0.05,))
     serving.start()
     try:
@@ -95,6 +116,15 @@ def test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole():
         pytest.raises(TimeoutError, match="s3://lake timed out: no whole answer came in 2 s"),
     ):
         files.delete("s3://lake/t/a.parquet")
+
+
+def test_an_upload_that_trickles_is_given_up_as_a_whole_and_has_time_for_its_size():
+    with trickling_store(size=400, at_once=0) as files:
+        stream = files.new_output("s3://lake/t/new.avro").create()
+        stream.write(bytes(LEAST_BYTES_PER_S))
+        with pytest.raises(TimeoutError, match="s3://lake timed out: no whole answer came in 3 s"):
+            stream.close()
+        assert stream.closed
 
 
 def test_a_file_that_comes_is_read_whole():

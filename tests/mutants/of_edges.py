@@ -16,6 +16,22 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "an upload has no limit as a whole",
+        "clients/storage.py",
+        "self._store.ask(self._send, self._spool.tell())",
+        "self._send()",
+        "clients/test_timeouts.py::"
+        "test_an_upload_that_trickles_is_given_up_as_a_whole_and_has_time_for_its_size",
+    ),
+    Mutant(
+        "a list that does not come whole is the end of what a folder has",
+        "clients/listing.py",
+        "                if all_of_it is None:\n",
+        "                if all_of_it is one:\n",
+        "clients/test_listing.py::"
+        "test_a_folder_that_does_not_come_whole_in_time_is_listed_folder_by_folder_and_the_store_is_not_left_alone",
+    ),
+    Mutant(
         "a store that once had sixteen requests hang is shut until a restart",
         "runtime/hanging.py",
         "if (left_s := self._trials.left_s) > 0:",
@@ -62,8 +78,8 @@ MUTANTS = (
     Mutant(
         "a delete has no limit as a whole",
         "clients/storage.py",
-        ".read(attempt)",
-        ".ask(attempt)",
+        "store_of(path, self.properties).ask(attempt)",
+        "attempt()",
         "clients/test_timeouts.py::test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole",
     ),
     Mutant(

@@ -1,8 +1,8 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
-Reading is retried request by request, and each request has a limit as a whole (`timeouts`). Writing is retried file by
-file: a remote file is spooled and goes up when it is closed, so that an upload can begin again, and a reader never sees
-half a file. On a local disk nothing is spooled or retried, because there a failure is final.
+Reading is retried request by request, and writing file by file: a remote file is spooled and goes up when it is closed,
+so that an upload can begin again, and a reader never sees half a file. Each request, and each upload, has a limit as a whole
+that grows with its size (`timeouts`). On a local disk nothing is spooled or retried, because there a failure is final.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
 whose location is not plain, and no file is written over another.
@@ -48,6 +48,7 @@ from isotherm.clients.name_nodes import check as check_name_node
 from isotherm.clients.one_attempt import OneAttempt, gcs_client
 from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
 from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, of_the_store, store_of
+from isotherm.clients.timeouts import TricklesError
 from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
@@ -189,7 +190,7 @@ class RetryingFileIO(PyArrowFileIO):
             attempt()
         else:
             # One that was given up may be done later: no name is used twice.
-            store_of(path, self.properties).read(attempt)
+            store_of(path, self.properties).ask(attempt)
 
 
 def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
@@ -212,7 +213,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
             stream.seek(max(len(file) - END_BYTES, 0))
             return head, bytes(stream.read(END_BYTES))
 
-    return read() if is_local(location) else store_of(location, io.properties).read(read, MAX_PACKED_BYTES)
+    return read() if is_local(location) else store_of(location, io.properties).ask(read, MAX_PACKED_BYTES)
 
 
 class UnsafeLocationError(ValueError):
@@ -234,11 +235,11 @@ class RetryingFile(InputFile, OutputFile):
         self._store = store
 
     def __len__(self) -> int:
-        return self._store.read(self._file.__len__)
+        return self._store.ask(self._file.__len__)
 
     def exists(self) -> bool:
         """Whether it is there."""
-        return self._store.read(self._file.exists)
+        return self._store.ask(self._file.exists)
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
@@ -252,7 +253,7 @@ class RetryingFile(InputFile, OutputFile):
             with self._file.open() as stream:
                 return stream.read(size)
 
-        return pa.BufferReader(pa.py_buffer(self._store.read(whole, size)))
+        return pa.BufferReader(pa.py_buffer(self._store.ask(whole, size)))
 
     def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
         """A stream whose content goes up when it is closed."""
@@ -292,7 +293,7 @@ class _Pieces(io.RawIOBase):
         if wanted == 0:
             return 0
         try:
-            data = self._store.read(lambda: self._read(wanted), wanted)
+            data = self._store.ask(lambda: self._read(wanted), wanted)
         except TimeoutError:
             self._stream = None  # whoever was given up reads from it still
             raise
@@ -340,9 +341,15 @@ class _Upload(io.RawIOBase):
             return
         try:
             if not self._discard:
-                self._store.ask(self._send)
-        finally:
+                self._store.ask(self._send, self._spool.tell())
+        except TricklesError:
+            raise  # the thread that was given up reads from the spool still, which ends with it
+        except BaseException:
             self._spool.close()
+            raise
+        else:
+            self._spool.close()
+        finally:
             super().close()
 
     def __exit__(

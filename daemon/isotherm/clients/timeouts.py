@@ -20,7 +20,9 @@ T = TypeVar("T")
 TIMEOUTS = 4
 """So many time-outs of a request for an answer as a whole, as for those of a catalog."""
 LEAST_BYTES_PER_S = 16 * 1024
-"""An answer has more time for its size: so much comes on a slow line that many requests share."""
+"""An answer, or an upload, has more time for its size: so much comes on a slow line that many requests share."""
+LISTING_TIMEOUTS = 27
+"""For all that lies in a folder, whose number nobody knows: nine minutes, in which S3 lists two million files."""
 
 
 class StoreSilentError(TimeoutError):
@@ -42,8 +44,8 @@ class Patience:
         self._timeout_s = timeout_s
         self._hanging = Hanging(clock_s)
 
-    def within(self, action: Callable[[], T], size_bytes: int = 0) -> T:
-        """The result of a request for so many bytes, which must be safe at any time.
+    def within(self, action: Callable[[], T], size_bytes: int = 0, timeouts: int = TIMEOUTS) -> T:
+        """The result of a request that takes or gives so many bytes, and must be safe at any time.
 
         Raises:
             TricklesError: it took too long, or was not begun: so many others hang, or the system gives no thread.
@@ -64,7 +66,7 @@ class Patience:
             Thread(target=run, name="isotherm-request", daemon=True).start()
         except RuntimeError as err:
             raise TricklesError(f"{self._name} is not asked: the system gives no thread ({err})") from err
-        limit_s = TIMEOUTS * self._timeout_s + size_bytes / LEAST_BYTES_PER_S
+        limit_s = timeouts * self._timeout_s + size_bytes / LEAST_BYTES_PER_S
         try:
             return end.result(limit_s)
         except TimeoutError as err:
