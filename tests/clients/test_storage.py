@@ -5,10 +5,10 @@ import os
 import pytest
 
 from isotherm.clients.listing import files_below
+from isotherm.clients.local_files import NoRegularFileError, opened
 from isotherm.clients.one_attempt import GCS_TRIES_FOR
 from isotherm.clients.retries import is_no_answer, is_transient
 from isotherm.clients.storage import (
-    NoRegularFileError,
     RetryingFileIO,
     UnsafeLocationError,
     ends_of,
@@ -60,6 +60,7 @@ def test_what_is_no_file_is_not_opened(no_file):
     for read in (
         io.new_input(str(no_file)).open,
         lambda: ends_of(io, f"file://{no_file}"),
+        lambda: opened(str(no_file)),
     ):
         with pytest.raises(NoRegularFileError, match=f"{no_file} is not opened"):
             read()

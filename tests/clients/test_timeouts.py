@@ -9,50 +9,73 @@ import pytest
 
 from isotherm.clients.retries import is_no_answer
 from isotherm.clients.storage import WHOLE_FILE_BYTES, RetryingFileIO, properties_with_retries
-from isotherm.clients.timeouts import LEAST_BYTES_PER_S, MOST_LEFT, TIMEOUTS, Patience
+from isotherm.clients.timeouts import LEAST_BYTES_PER_S, TIMEOUTS, Patience
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST
+from support.fakes import Clock
 
 TIMEOUT_S = 0.5
 """Of a request, without a single byte."""
+
+
+class Trickles(BaseHTTPRequestHandler):
+    """A store with files of one size, of which some bytes come at once; it has no file whose name has `new`."""
+
+    protocol_version = "HTTP/1.1"
+    size = at_once = 0
+    over: threading.Event
+
+    def log_message(self, *_):
+        pass
+
+    def head(self):
+        self.send_response(206 if self.headers.get("Range") else 200)
+        self.send_header("Content-Length", str(self.size))
+        self.send_header("Last-Modified", "Wed, 25 Nov 2026 10:00:00 GMT")
+        if self.headers.get("Range"):
+            self.send_header("Content-Range", f"bytes 0-{self.size - 1}/{self.size}")
+        self.end_headers()
+
+    def do_HEAD(self):
+        if "/new" in self.path:
+            self.send_error(404)
+        else:
+            self.head()
+
+    def do_GET(self):
+        if "list-type=2" in self.path:
+            self.send_error(404)
+        else:
+            self.trickle()
+
+    def do_DELETE(self):
+        self.trickle()
+
+    def do_POST(self):
+        self.do_PUT()
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.trickle()
+
+    def trickle(self):
+        self.head()
+        with contextlib.suppress(OSError):
+            self.wfile.write(bytes(self.at_once))
+            for _ in range(self.size - self.at_once):
+                self.over.wait(0.1)
+                self.wfile.write(b"x")
+                self.wfile.flush()
 
 
 @contextmanager
 def trickling_store(size, at_once):
     """A store with files of this size, of which the first so many bytes come at once, and then one now and then."""
     over = threading.Event()
-
-    class Trickles(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_):
-            pass
-
-        def head(self):
-            self.send_response(206 if self.headers.get("Range") else 200)
-            self.send_header("Content-Length", str(size))
-            self.send_header("Last-Modified", "Wed, 25 Nov 2026 10:00:00 GMT")
-            if self.headers.get("Range"):
-                self.send_header("Content-Range", f"bytes 0-{size - 1}/{size}")
-            self.end_headers()
-
-        def do_HEAD(self):
-            self.head()
-
-        def do_DELETE(self):
-            self.do_GET()
-
-        def do_GET(self):
-            self.head()
-            with contextlib.suppress(OSError):
-                self.wfile.write(bytes(at_once))
-                for _ in range(size - at_once):
-                    over.wait(0.1)
-                    self.wfile.write(b"x")
-                    self.wfile.flush()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Trickles)
+    of_this_size = type("OfThisSize", (Trickles,), {"size": size, "at_once": at_once, "over": over})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), of_this_size)
     serving = threading.Thread(target=server.serve_forever, args=(0.05,))
     serving.start()
     try:
@@ -95,6 +118,15 @@ def test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole():
         files.delete("s3://lake/t/a.parquet")
 
 
+def test_an_upload_that_trickles_is_given_up_as_a_whole_and_has_time_for_its_size():
+    with trickling_store(size=400, at_once=0) as files:
+        stream = files.new_output("s3://lake/t/new.avro").create()
+        stream.write(bytes(LEAST_BYTES_PER_S))
+        with pytest.raises(TimeoutError, match="s3://lake timed out: no whole answer came in 3 s"):
+            stream.close()
+        assert stream.closed
+
+
 def test_a_file_that_comes_is_read_whole():
     with (
         trickling_store(size=100_000, at_once=99_999) as files,
@@ -131,11 +163,11 @@ def test_a_store_whose_answers_trickle_in_is_not_blamed_on_the_file():
 
 def test_where_many_answers_trickle_in_nothing_is_asked_until_one_is_over():
     hangs, patience = threading.Event(), Patience("s3://lake", timeout_s=0.0)
-    for _ in range(MOST_LEFT):
+    for _ in range(MOST):
         with pytest.raises(TimeoutError, match="no whole answer"):
             patience.within(hangs.wait)
     asked = []
-    with pytest.raises(TimeoutError, match=f"{MOST_LEFT} answers trickle in; nothing is asked"):
+    with pytest.raises(TimeoutError, match=f"s3://lake timed out: {MOST} threads hang .* no other is begun"):
         patience.within(lambda: asked.append(1), WHOLE_FILE_BYTES)
     assert asked == []
     hangs.set()
@@ -144,3 +176,16 @@ def test_where_many_answers_trickle_in_nothing_is_asked_until_one_is_over():
             one.join(10)
 
     assert patience.within(lambda: 7, WHOLE_FILE_BYTES) == 7
+
+
+def test_a_store_whose_requests_hang_for_ever_is_asked_again_when_it_is_back():
+    """A connection that died without a word may keep its request until the process ends."""
+    hangs, clock = threading.Event(), Clock()
+    patience = Patience("hdfs://lake", timeout_s=0.0, clock_s=clock.monotonic_s)
+    for _ in range(MOST):
+        with pytest.raises(TimeoutError, match="no whole answer"):
+            patience.within(hangs.wait)
+    clock.advance(FIRST_TRIAL_S)
+
+    assert [patience.within(lambda: 7, WHOLE_FILE_BYTES) for _ in range(100)] == [7] * 100
+    hangs.set()

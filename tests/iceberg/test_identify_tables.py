@@ -7,8 +7,9 @@ from threading import Event
 import pytest
 
 from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
-from isotherm.iceberg.identify_tables import MOST_HANGING, SILENT_AT_ONCE
+from isotherm.iceberg.identify_tables import AGAIN_S, MOST_HANGING, SILENT_AT_ONCE
 from isotherm.iceberg.threads import Beside
+from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from support import dotted
 from support.in_process import AtOnce
@@ -55,7 +56,7 @@ class Hanging:
     def __init__(self, lab, names):
         self.now_s, self.asked, self.over, self.names = 0.0, SimpleQueue(), Event(), names
         self.hung, self.ended = [], SimpleQueue()
-        self.catalog = IcebergCatalog(lab.catalog, threads=self)
+        self.catalog = IcebergCatalog(lab.catalog, breaker=Breaker(lambda: self.now_s), threads=self)
         self.real, self.catalog.lies = self.catalog.lies, self.lies
 
     def beside(self, limit_s):
@@ -155,3 +156,20 @@ def test_where_many_names_hang_for_ever_no_other_is_asked_for(hanging):
     assert set(looked.silent) == set(names[:MOST_HANGING])
     assert list(looked.unasked) == names[MOST_HANGING:]
     assert lab.asked.empty()
+
+
+def test_names_that_hung_when_the_catalog_was_away_are_asked_for_again_though_their_questions_never_end(
+    hanging,
+):
+    names = [f"shop.t{number}" for number in range(9)]
+    lab = hanging(*names[:4])
+    lab.looked(names)
+    lab.names = names[4:MOST_HANGING]
+    lab.looked(names)
+    lab.names = []
+    assert not lab.looked_again(names).found
+
+    lab.now_s += AGAIN_S
+    assert set(lab.looked_again(names).found) == set(names)
+    assert lab.catalog.hanging() >= MOST_HANGING
+    lab.names = names

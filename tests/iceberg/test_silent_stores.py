@@ -14,7 +14,7 @@ from isotherm.service.ports import StoreAway, Unavailable
 def trickles():
     never = threading.Event()
     try:
-        Store("s3://lake", Breaker(), Patience("s3://lake", 0.0)).read(never.wait)
+        Store("s3://lake", Breaker(), Patience("s3://lake", 0.0)).ask(never.wait)
     finally:
         never.set()
 

@@ -7,14 +7,13 @@ import pytest
 
 from isotherm.iceberg.patience import MOST_S
 from isotherm.iceberg.threads import (
-    MOST_LEFT,
     Asking,
     Beside,
     IsStopped,
     NobodyAnswersError,
-    NotBegunError,
     Threads,
 )
+from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST, NotBegunError
 from support.fakes import Clock
 
 LIMIT_S = 10.0
@@ -170,34 +169,51 @@ def test_work_that_was_given_up_gets_no_answer_any_more(asks_before):
     assert asking.go_on(lambda _: "yes") is None
 
 
-def test_where_many_threads_hang_for_ever_no_other_is_begun():
+def test_where_many_threads_hang_for_ever_no_other_is_begun_until_calls_end_again():
     clock, over, begun = Clock(), Event(), []
-    beside: Beside[str] = Beside(LIMIT_S, clock.monotonic_s)
+    beside: Beside[str] = Beside(1.0, clock.monotonic_s)
 
     def hangs(_):
         begun.append(1)
         return str(over.wait(30))
 
     ended = []
-    for number in range(MOST_LEFT + 5):
+    for number in range(MOST + 5):
         beside.start(f"{number}", hangs)
         beside.wait(0)
-        clock.advance(LIMIT_S + 1)
+        clock.advance(2.0)
         ended += beside.ended()
-    assert [type(error) for _, error in ended] == [*[TimeoutError] * MOST_LEFT, *[NotBegunError] * 5]
-    assert len(begun) == MOST_LEFT
+    assert [type(error) for _, error in ended] == [*[TimeoutError] * MOST, *[NotBegunError] * 5]
+    assert len(begun) == MOST
 
-    over.set()
-    beside.start("next", lambda _: "done")
-    ended = []
-    while not ended or ended[-1][1] != "done":
+    clock.advance(FIRST_TRIAL_S)
+    for number in range(50):
+        beside.start(f"{number}", lambda _: "done")
         beside.wait(30)
-        ended += beside.ended()
-        beside.start("next", lambda _: "done")
-    assert ended[-1] == ("next", "done")
+        assert list(beside.ended()) == [(f"{number}", "done")]
+    over.set()
 
 
-def test_what_the_loop_waits_for_hangs_in_no_more_threads_than_so_many():
+def test_commits_that_hang_for_ever_keep_none_from_being_asked_for_later():
+    clock, over = Clock(), Event()
+    asking: Asking[str, int, str] = Asking(1.0, 0, clock.monotonic_s)
+    errors = []
+    for _ in range(MOST + 1):
+        asking.start(lambda _: str(over.wait(30)))
+        clock.advance(2.0)
+        errors.append(type(asking.go_on(lambda _: 1)))
+    assert errors == [*[TimeoutError] * MOST, NotBegunError]
+
+    clock.advance(FIRST_TRIAL_S)
+    for _ in range(MOST):
+        asking.start(lambda _: "done")
+        while (ended := asking.go_on(lambda _: 1)) is None:
+            pass
+        assert ended == "done"
+    over.set()
+
+
+def test_what_the_loop_waits_for_hangs_in_no_more_threads_of_a_store_than_so_many():
     over, begun = Event(), []
     threads = Threads()
 
@@ -205,12 +221,12 @@ def test_what_the_loop_waits_for_hangs_in_no_more_threads_than_so_many():
         begun.append(1)
         return str(over.wait(30))
 
-    for _ in range(MOST_LEFT + 5):
+    for _ in range(MOST + 5):
         with pytest.raises(TimeoutError):
-            threads.within(0, hangs)
+            threads.within(0, "gs://lake", hangs)
+    assert len(begun) == MOST
+    assert threads.within(30, "gs://other", lambda: 7) == 7
     over.set()
-
-    assert len(begun) == MOST_LEFT
 
 
 @pytest.fixture

@@ -16,6 +16,51 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "an upload has no limit as a whole",
+        "clients/storage.py",
+        "self._store.ask(self._send, self._spool.tell())",
+        "self._send()",
+        "clients/test_timeouts.py::"
+        "test_an_upload_that_trickles_is_given_up_as_a_whole_and_has_time_for_its_size",
+    ),
+    Mutant(
+        "a list that does not come whole is the end of what a folder has",
+        "clients/listing.py",
+        "                if all_of_it is None:\n",
+        "                if all_of_it is one:\n",
+        "clients/test_listing.py::"
+        "test_a_folder_that_does_not_come_whole_in_time_is_listed_folder_by_folder_and_the_store_is_not_left_alone",
+    ),
+    Mutant(
+        "a store that once had sixteen requests hang is shut until a restart",
+        "runtime/hanging.py",
+        "if (left_s := self._trials.left_s) > 0:",
+        "if (left_s := self._trials.left_s) > -1e9:",
+        "clients/test_timeouts.py::test_a_store_whose_requests_hang_for_ever_is_asked_again_when_it_is_back",
+    ),
+    Mutant(
+        "a trial that hangs too has all others begin",
+        "runtime/hanging.py",
+        "if end in self._counted or ",
+        "if ",
+        "runtime/test_hanging.py::test_a_trial_that_was_given_up_or_got_no_thread_proves_nothing",
+    ),
+    Mutant(
+        "threads that hang have no bound",
+        "runtime/hanging.py",
+        ">= MOST_EVER:",
+        ">= 1000 * MOST_EVER:",
+        "runtime/test_hanging.py::"
+        "test_however_often_and_for_how_long_calls_hang_their_threads_are_so_many_at_most",
+    ),
+    Mutant(
+        "a rewrite opens whatever has the name of a local file",
+        "iceberg/compaction/local_copy.py",
+        "with opened(normalised(location)) as file:",
+        'with open(normalised(location), "rb") as file:',
+        "iceberg/compaction/test_failures.py::test_a_bad_input_file_is_named[a pipe]",
+    ),
+    Mutant(
         "time that a damaged record covers counts as watched",
         "service/rewriters.py",
         " if is_whole else None",
@@ -33,8 +78,8 @@ MUTANTS = (
     Mutant(
         "a delete has no limit as a whole",
         "clients/storage.py",
-        ".read(attempt)",
-        ".ask(attempt)",
+        "store_of(path, self.properties).ask(attempt)",
+        "attempt()",
         "clients/test_timeouts.py::test_a_delete_whose_answer_trickles_in_is_given_up_as_a_whole",
     ),
     Mutant(

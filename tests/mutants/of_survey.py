@@ -13,6 +13,14 @@ SILENCES = "service/survey/silences_kept.py"
 MUTANTS = (
     # Names
     Mutant(
+        "a name whose question never ends is left alone for ever",
+        IDENTIFY,
+        "return pause is not None and pause.left_s > 0",
+        "return pause is not None",
+        "iceberg/test_identify_tables.py::"
+        "test_names_that_hung_when_the_catalog_was_away_are_asked_for_again_though_their_questions_never_end",
+    ),
+    Mutant(
         "a table whose name has a dot takes the place of another namespace's table",
         "contract/identity.py",
         '.replace(".", "%2E")',

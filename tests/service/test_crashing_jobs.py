@@ -6,8 +6,8 @@ from isotherm.core import observations as seen
 from isotherm.core.backoff import OUTAGES
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Refusal
-from isotherm.iceberg.threads import NotBegunError
 from isotherm.iceberg.values import loaded_table
+from isotherm.runtime.hanging import NotBegunError
 from isotherm.service.ports import Unavailable
 from support.in_process import AtOnce
 from support.lab import of, settle, started, uuid_of

@@ -311,8 +311,8 @@ class Turns:
         del limit_s, wait_s
         return Asked(self._world)
 
-    def within(self, limit_s: float, work: Callable[[], Any]) -> Any:
-        del limit_s
+    def within(self, limit_s: float, store: str, work: Callable[[], Any]) -> Any:
+        del limit_s, store
         return work()
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any], at_once: int) -> Iterator[Any]:

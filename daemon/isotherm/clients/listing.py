@@ -1,7 +1,8 @@
 """What lies in a folder of a store, some of it at a time: names, sizes, and when each file was written.
 
 Nothing is read, and nothing is decided. Links of a disk are not followed: what they lead to has another name.
-Nor are pipes and the like listed.
+Nor are pipes and the like listed. Each request to a store has a limit (`timeouts`), so the time for all grows with the
+number of folders that there are.
 """
 
 import os
@@ -81,7 +82,7 @@ def written_at_ms(io: FileIO, path: str) -> int | None:
     if isinstance(io, PyArrowFileIO):
         scheme, authority, place = io.parse_location(path, io.properties)
         files: FileSystem = io.fs_by_scheme(scheme, authority)
-        one = store_of(path, io.properties).read(lambda: files.get_file_info(place))
+        one = store_of(path, io.properties).ask(lambda: files.get_file_info(place))
         return None if one.type is FileType.NotFound else _ms(one.mtime)
     raise NotImplementedError(f"{type(io).__name__} cannot say when a file was written")
 
@@ -114,16 +115,25 @@ def _in_store(io: PyArrowFileIO, folder: str) -> Iterator[list[StoredFile]]:
     files: FileSystem = io.fs_by_scheme(scheme, authority)
     store, root = store_of(folder, io.properties), root.rstrip("/") + "/"
 
-    def entries(place: str, *, is_deep: bool) -> list[object]:
+    def entries(place: str, *, is_deep: bool) -> list[object] | None:
         selector = FileSelector(place.rstrip("/"), allow_not_found=True, recursive=is_deep)
-        # As long as it takes: there may be a million. Whoever lists does so beside the loop, which gives it up.
-        return store.ask(lambda: files.get_file_info(selector))
+        return store.listed(lambda: files.get_file_info(selector))
 
-    first = entries(root, is_deep=False)
-    yield _files(first, root)
-    for one in first:
-        if one.type is FileType.Directory:  # type: ignore[attr-defined]
-            yield _files(entries(one.path, is_deep=True), root)  # type: ignore[attr-defined]
+    def below(place: str) -> Iterator[list[object]]:
+        """What lies below a place: each of its folders at once, and folder by folder where that takes too long."""
+        right_here = entries(place, is_deep=False)
+        if right_here is None:
+            raise TimeoutError(f"{store.name} timed out: what lies right in {place} did not come as a whole")
+        yield right_here
+        for one in right_here:
+            if one.type is FileType.Directory:  # type: ignore[attr-defined]
+                all_of_it = entries(one.path, is_deep=True)  # type: ignore[attr-defined]
+                yield all_of_it or []  # also where nothing came: whoever lists sees that it gets on
+                if all_of_it is None:
+                    yield from below(one.path)  # type: ignore[attr-defined]
+
+    for some in below(root):
+        yield _files(some, root)
 
 
 def _files(entries: list[object], root: str) -> list[StoredFile]:

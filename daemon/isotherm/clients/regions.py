@@ -62,7 +62,7 @@ class Regions:
     ) -> None:
         self._ask_s3 = ask
         self._clock_s = clock_s
-        self._patience = Patience("the region of a bucket", wait_s / TIMEOUTS)
+        self._patience = Patience("the region of a bucket", wait_s / TIMEOUTS, clock_s)
         self._silence = Breaker(clock_s, AGAIN_S, LONGEST_AGAIN_S)
         """Of S3 as a whole: a hundred buckets wait for it no longer than one."""
         self._told: dict[str, str] = {}

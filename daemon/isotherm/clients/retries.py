@@ -19,7 +19,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from isotherm.clients.timeouts import Patience, StoreSilentError, TricklesError
+from isotherm.clients.timeouts import LISTING_TIMEOUTS, Patience, StoreSilentError, TricklesError
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -101,19 +101,36 @@ class Store:
     """
 
     def __init__(self, name: str, breaker: Breaker, patience: Patience) -> None:
-        self._name = name
+        self.name = name
         self._breaker = breaker
         self._patience = patience
 
-    def read(self, action: Callable[[], T], size_bytes: int = 0) -> T:
-        """The same as `ask`, for an answer of so many bytes, which must be over within some time."""
-        return self.ask(lambda: self._patience.within(action, size_bytes))
+    def ask(self, action: Callable[[], T], size_bytes: int = 0) -> T:
+        """The result of a request that takes or gives so many bytes, which must be over within some time.
 
-    def ask(self, action: Callable[[], T]) -> T:
-        """The action's result. Raises OSError: it failed, or the store did not answer (lately)."""
+        Raises:
+            OSError: it failed, took too long, or the store did not answer (lately).
+        """
+        return self._asked(lambda: self._patience.within(action, size_bytes))
+
+    def listed(self, action: Callable[[], T]) -> T | None:
+        """The result of a request whose answer may be very large, or None where it takes too long to come whole.
+
+        It may be the answer that is large, so it is no silence of the store.
+        """
+
+        def attempt() -> T | None:
+            try:
+                return self._patience.within(action, timeouts=LISTING_TIMEOUTS)
+            except TricklesError:
+                return None
+
+        return self._asked(attempt)
+
+    def _asked(self, action: Callable[[], T]) -> T:
         left_s = self._breaker.left_s
         if left_s > 0:
-            raise OSError(f"{self._name} did not answer; it is asked again in {left_s:.0f} s")
+            raise OSError(f"{self.name} did not answer; it is asked again in {left_s:.0f} s")
         try:
             with of_the_store():
                 answer = retried(action)
@@ -129,9 +146,14 @@ _STORES: dict[tuple[str, str, float], Store] = {}
 """Of this process: by bucket, as `s3://lake`, endpoint, and time-out of a request."""
 
 
+def store_name(location: str) -> str:
+    """The store that a file lies in, as `s3://lake`."""
+    return "/".join(location.split("/", 3)[:3])
+
+
 def store_of(location: str, properties: Mapping[str, Any]) -> Store:
     """The store that a file lies in."""
-    bucket = "/".join(location.split("/", 3)[:3])
+    bucket = store_name(location)
     endpoint = str(properties.get(S3_ENDPOINT, ""))
     timeout_s = float(properties.get(S3_REQUEST_TIMEOUT, REQUEST_TIMEOUT_S))
     key = bucket, endpoint, timeout_s

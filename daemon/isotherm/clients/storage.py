@@ -1,8 +1,8 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
-Reading is retried request by request, and each request has a limit as a whole (`timeouts`). Writing is retried file by
-file: a remote file is spooled and goes up when it is closed, so that an upload can begin again, and a reader never sees
-half a file. On a local disk nothing is spooled or retried, because there a failure is final.
+Reading is retried request by request, and writing file by file: a remote file is spooled and goes up when it is closed,
+so that an upload can begin again, and a reader never sees half a file. Each request, and each upload, has a limit as a whole
+that grows with its size (`timeouts`). On a local disk nothing is spooled or retried, because there a failure is final.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
 whose location is not plain, and no file is written over another.
@@ -12,7 +12,6 @@ What this module does not do: judge what is in a file, or decide what may be del
 
 import io
 import os
-import stat
 import tempfile
 from collections import deque
 from collections.abc import Mapping
@@ -33,6 +32,7 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from isotherm.clients.local_files import LocalFile
 from isotherm.clients.metadata_file import (
     END_BYTES,
     GZIP_MAGIC,
@@ -48,6 +48,7 @@ from isotherm.clients.name_nodes import check as check_name_node
 from isotherm.clients.one_attempt import OneAttempt, gcs_client
 from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
 from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, of_the_store, store_of
+from isotherm.clients.timeouts import TricklesError
 from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
@@ -162,7 +163,7 @@ class RetryingFileIO(PyArrowFileIO):
 
     def _ours(self, file: PyArrowFile) -> Any:
         local = is_local(file.location)
-        return _LocalFile(file) if local else RetryingFile(file, store_of(file.location, self.properties))
+        return LocalFile(file) if local else RetryingFile(file, store_of(file.location, self.properties))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
@@ -189,7 +190,7 @@ class RetryingFileIO(PyArrowFileIO):
             attempt()
         else:
             # One that was given up may be done later: no name is used twice.
-            store_of(path, self.properties).read(attempt)
+            store_of(path, self.properties).ask(attempt)
 
 
 def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
@@ -204,7 +205,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
             PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
         )
         if isinstance(file, PyArrowFile) and is_local(location):
-            file = _LocalFile(file)
+            file = LocalFile(file)
         with file.open() as stream:
             head = bytes(stream.read(END_BYTES))
             if head.startswith(GZIP_MAGIC):
@@ -212,7 +213,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
             stream.seek(max(len(file) - END_BYTES, 0))
             return head, bytes(stream.read(END_BYTES))
 
-    return read() if is_local(location) else store_of(location, io.properties).read(read, MAX_PACKED_BYTES)
+    return read() if is_local(location) else store_of(location, io.properties).ask(read, MAX_PACKED_BYTES)
 
 
 class UnsafeLocationError(ValueError):
@@ -225,38 +226,6 @@ def _plain(location: str) -> str:
     return location
 
 
-class NoRegularFileError(FileNotFoundError):
-    """What has a file's name on a disk of this machine is something else, so the file is not there."""
-
-
-def check_regular(path: str) -> None:
-    """Refuse what may be opened or read for ever: a table's owner chooses names, and a pipe waits for its writer.
-
-    Raises:
-        NoRegularFileError: it is a pipe, a device, a socket or a folder; FileNotFoundError if nothing is there.
-    """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise NoRegularFileError(
-            f"{path} is not opened: it is a pipe, a device or a folder, and no file; restore the table's file"
-        )
-
-
-class _LocalFile(PyArrowFile):
-    """A local file, which is written once, and read only if it is a file."""
-
-    def __init__(self, file: PyArrowFile) -> None:
-        self.__dict__.update(file.__dict__)
-
-    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
-        """A stream to a file that is not there yet."""
-        return super().create(overwrite=False)
-
-    def open(self, seekable: bool = True) -> Any:
-        """Its bytes."""
-        check_regular(self._path)
-        return super().open(seekable)
-
-
 class RetryingFile(InputFile, OutputFile):
     """A remote file."""
 
@@ -266,11 +235,11 @@ class RetryingFile(InputFile, OutputFile):
         self._store = store
 
     def __len__(self) -> int:
-        return self._store.read(self._file.__len__)
+        return self._store.ask(self._file.__len__)
 
     def exists(self) -> bool:
         """Whether it is there."""
-        return self._store.read(self._file.exists)
+        return self._store.ask(self._file.exists)
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
@@ -284,7 +253,7 @@ class RetryingFile(InputFile, OutputFile):
             with self._file.open() as stream:
                 return stream.read(size)
 
-        return pa.BufferReader(pa.py_buffer(self._store.read(whole, size)))
+        return pa.BufferReader(pa.py_buffer(self._store.ask(whole, size)))
 
     def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
         """A stream whose content goes up when it is closed."""
@@ -324,7 +293,7 @@ class _Pieces(io.RawIOBase):
         if wanted == 0:
             return 0
         try:
-            data = self._store.read(lambda: self._read(wanted), wanted)
+            data = self._store.ask(lambda: self._read(wanted), wanted)
         except TimeoutError:
             self._stream = None  # whoever was given up reads from it still
             raise
@@ -372,9 +341,15 @@ class _Upload(io.RawIOBase):
             return
         try:
             if not self._discard:
-                self._store.ask(self._send)
-        finally:
+                self._store.ask(self._send, self._spool.tell())
+        except TricklesError:
+            raise  # the thread that was given up reads from the spool still, which ends with it
+        except BaseException:
             self._spool.close()
+            raise
+        else:
+            self._spool.close()
+        finally:
             super().close()
 
     def __exit__(

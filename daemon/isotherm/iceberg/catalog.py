@@ -19,7 +19,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.typedef import IcebergBaseModel
 from requests import Response
 
-from isotherm.clients import timeouts
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
@@ -29,14 +28,14 @@ from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
 from isotherm.iceberg.errors import is_no_answer, translated
-from isotherm.iceberg.identify_tables import Look
+from isotherm.iceberg.identify_tables import Look, Unended
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads, never
+from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (
     MOST_TEXT,
     ListSize,
@@ -48,6 +47,7 @@ from isotherm.iceberg.values import (
 )
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
+from isotherm.runtime.hanging import hanging
 from isotherm.service.ports import (
     Count,
     GoOn,
@@ -135,9 +135,8 @@ class IcebergCatalog:
         self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
         self._look: Look | None = None
         """The one that was begun last."""
-        self._asking: set[str] = set()
-        """The names whose question has not ended."""
         self._breaker = breaker or Breaker()
+        self._unended = Unended(self._breaker)
         self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
@@ -216,7 +215,7 @@ class IcebergCatalog:
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
-        self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names), self._asking))
+        self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names), self._unended))
 
     def _go_on_looking(self, look: Look) -> None:
         self._look = look
@@ -234,7 +233,7 @@ class IcebergCatalog:
     @staticmethod
     def hanging() -> int:
         """How many threads of this process were given up and have not ended."""
-        return ALL_LEFT.count() + timeouts.hanging()
+        return hanging()
 
     def wait(self, timeout_s: float) -> None:
         """Return when the look has ended, or the time is over."""

@@ -10,14 +10,43 @@ from dataclasses import dataclass, field
 
 from isotherm.iceberg.errors import says_nothing_of_it, wanted_pause_s
 from isotherm.iceberg.threads import IsStopped
+from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 
 TRIES = 3
 """A name that is not answered for is asked for so often, the last times behind all others."""
 MOST_HANGING = 8
 """Names whose question has not ended though it was given up. With so many, none is asked for."""
+AGAIN_S, LONGEST_AGAIN_S = 3 * 3600.0, 24 * 3600.0
+"""After which such a name is asked for again, and does not count meanwhile: a connection that died without a word may keep its
+question for ever, and each question a thread."""
 SILENT_AT_ONCE = 5
 """So many in a row without an answer, and nobody answers: the others are not asked for."""
+
+
+class Unended:
+    """The names whose question has not ended, those of earlier looks too: they are left alone, for longer each time."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._breaker = breaker
+        self._pauses: dict[str, Breaker] = {}
+
+    def begin(self, name: str) -> None:
+        """Note that a name is asked for."""
+        self._pauses.setdefault(name, self._breaker.another(AGAIN_S, LONGEST_AGAIN_S)).failed()
+
+    def end(self, name: str) -> None:
+        """Note that its question has ended."""
+        self._pauses.pop(name, None)
+
+    def has(self, name: str) -> bool:
+        """Whether a name is left alone now."""
+        pause = self._pauses.get(name)
+        return pause is not None and pause.left_s > 0
+
+    def count(self) -> int:
+        """How many are left alone now."""
+        return sum(pause.left_s > 0 for pause in tuple(self._pauses.values()))
 
 
 @dataclass(slots=True)
@@ -30,8 +59,7 @@ class Look:
     """Whether the catalog still lists a name that it has no table for. Raises TableMissing, Unavailable."""
     waiting: deque[str]
     """The names to ask for. The first is the one that is being asked for."""
-    asking: set[str] = field(default_factory=set)
-    """The names whose question has not ended, those of earlier looks too: they are not asked for again."""
+    unended: Unended = field(default_factory=lambda: Unended(Breaker()))
     tries: Counter[str] = field(default_factory=Counter)
     in_a_row: int = 0
     """Names without an answer since the last one with an answer."""
@@ -48,7 +76,7 @@ class Look:
             is_stopped: asked before each.
         """
         pause_s = 0.0
-        for name in [one for one in self.waiting if one in self.asking]:
+        for name in [one for one in self.waiting if self.unended.has(one)]:
             self.waiting.remove(name)
             self.silent[name] = "its last question has not ended yet"
         while self._goes_on(is_stopped) and not pause_s:
@@ -61,15 +89,15 @@ class Look:
         )
 
     def _goes_on(self, is_stopped: IsStopped) -> bool:
-        may_ask = self.in_a_row < SILENT_AT_ONCE and len(self.asking) < MOST_HANGING
+        may_ask = self.in_a_row < SILENT_AT_ONCE and self.unended.count() < MOST_HANGING
         return bool(self.waiting) and may_ask and not is_stopped()
 
     def _asked_for(self, name: str) -> float:
-        self.asking.add(name)
+        self.unended.begin(name)
         try:
             return self._ask(name)
         finally:
-            self.asking.discard(name)
+            self.unended.end(name)
 
     def _ask(self, name: str) -> float:
         """Ask for a name, the first that waits. Returns the pause that the catalog wants, with the name still first."""
@@ -112,7 +140,7 @@ class Look:
             self.lies,
             self.is_listed,
             deque(name for name in waiting[1:] if name not in answered),
-            self.asking,
+            self.unended,
             Counter(self.tries),
             self.in_a_row + len(hanging),
             dict(self.found),

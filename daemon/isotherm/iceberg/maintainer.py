@@ -13,6 +13,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from tenacity.nap import sleep
 
+from isotherm.clients.retries import store_name
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.clock_check import apart_ms
@@ -28,11 +29,12 @@ from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, NotBegunError, Threads
+from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.hanging import NotBegunError
 from isotherm.service.ports import (
     Bound,
     Expired,
@@ -335,7 +337,9 @@ class IcebergMaintainer:
         location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.stats"
         with translated(f"the store of {loaded.table}"):
             before_ms = self._now_ms()
-            written_at = self._threads.within(CLOCK_LIMIT_S, lambda: _written_at(io, location))
+            written_at = self._threads.within(
+                CLOCK_LIMIT_S, store_name(location), lambda: _written_at(io, location)
+            )
         return None if written_at is None else apart_ms(before_ms, written_at, self._now_ms())
 
     def wait(self, timeout_s: float) -> None:

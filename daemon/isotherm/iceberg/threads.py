@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from isotherm.iceberg.patience import Patience
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.hanging import Hanging, NotBegunError
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -30,40 +31,6 @@ def never() -> bool:
     return False
 
 
-MOST_LEFT = 16
-"""Threads of one kind of work that were given up and have not ended. With so many, no other is begun."""
-
-
-class NotBegunError(TimeoutError):
-    """Some work was not begun, because too much of its kind hangs."""
-
-
-class Left:
-    """Threads that were given up, and that a library keeps: each ends when that returns, or with the process."""
-
-    def __init__(self) -> None:
-        self._ends: list[Future[Any]] = []
-
-    def note(self, end: Future[Any]) -> None:
-        """One more, by the future that its end will set."""
-        self._ends.append(end)
-
-    def count(self) -> int:
-        """How many have not ended."""
-        self._ends = [end for end in self._ends if not end.done()]
-        return len(self._ends)
-
-    def refusal(self) -> NotBegunError | None:
-        """Why no thread may be begun, or None where one may."""
-        count = self.count()
-        why = f"{count} threads hang in what was given up before; no other is begun until one of them ends"
-        return NotBegunError(why) if count >= MOST_LEFT else None
-
-
-ALL_LEFT = Left()
-"""Those of every kind of work in this process."""
-
-
 class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
@@ -71,13 +38,13 @@ class Beside(Generic[Result]):
     longer each time that it was broken off (`patience`). Work that never asks is one step. What takes longer is given up:
     its thread is left to itself (it ends with the process), and the next thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
     keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up. Where many hang
-    for ever, the next thing is not begun, and ends at once with a TimeoutError.
+    for ever, most of what comes next is not begun, and ends at once with a TimeoutError (`hanging`).
     """
 
     def __init__(
-        self, limit_s: float, clock_s: Callable[[], float] = monotonic_s, left: Left | None = None
+        self, limit_s: float, clock_s: Callable[[], float] = monotonic_s, hanging: Hanging | None = None
     ) -> None:
-        self._left = left or Left()
+        self._hanging = hanging or Hanging(clock_s)
         self._limit_s = limit_s
         self._clock_s = clock_s
         self._patience = Patience()
@@ -107,7 +74,7 @@ class Beside(Generic[Result]):
             elif (why := progress.refusal(self._limit_s)) is not None:
                 progress.stop.set()
                 self._running = None
-                self._give_up(future)
+                self._hanging.give_up(future)
                 yield name, why
         self._go_on()
 
@@ -146,13 +113,15 @@ class Beside(Generic[Result]):
             if not forgotten.done() and self._clock_s() - since_s <= self._limit_s:
                 return
             self._forgotten = None
-            self._give_up(forgotten)
+            self._hanging.give_up(forgotten)
         name = next(iter(self._waiting))
         work, whose = self._waiting.pop(name)
         future, progress = Future[Result](), _Progress(self._clock_s, self._patience, whose)
         self._running = (name, future, progress)
-        if (refusal := self._left.refusal()) is not None:
-            future.set_exception(refusal)
+        try:
+            self._hanging.begin(future)
+        except NotBegunError as err:
+            future.set_exception(err)
             return
 
         def run() -> None:
@@ -165,10 +134,6 @@ class Beside(Generic[Result]):
             Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
         except RuntimeError as err:  # the system gives no thread now
             future.set_exception(NotBegunError(str(err)))
-
-    def _give_up(self, future: Future[Result]) -> None:
-        self._left.note(future)
-        ALL_LEFT.note(future)
 
 
 class NobodyAnswersError(Exception):
@@ -188,7 +153,7 @@ class Asking(Generic[Question, Answer, Result]):
     """
 
     def __init__(self, limit_s: float, wait_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
-        self._left = Left()
+        self._hanging = Hanging(clock_s)
         self._limit_s = limit_s
         self._wait_s = wait_s
         self._clock_s = clock_s
@@ -199,13 +164,10 @@ class Asking(Generic[Question, Answer, Result]):
         if self._running is not None:
             raise RuntimeError("what was begun before is not over")
         self._running = asker = _Asker[Question, Answer, Result](work, self._clock_s())
-        if (refusal := self._left.refusal()) is not None:
-            asker.end.set_exception(refusal)
-            asker.happened.put(None)
-            return
         try:
+            self._hanging.begin(asker.end)
             Thread(target=asker.run, name="isotherm-asking", daemon=True).start()
-        except RuntimeError as err:  # the system gives no thread now
+        except (NotBegunError, RuntimeError) as err:  # the latter: the system gives no thread now
             asker.end.set_exception(NotBegunError(str(err)))
             asker.happened.put(None)
 
@@ -234,8 +196,7 @@ class Asking(Generic[Question, Answer, Result]):
         """Answer nothing any more: what was not allowed before is not done."""
         if self._running is not None:
             self._running.give_up()
-            self._left.note(self._running.end)
-            ALL_LEFT.note(self._running.end)
+            self._hanging.give_up(self._running.end)
             self._running = None
 
 
@@ -317,8 +278,9 @@ class _Progress:
 class Threads:
     """How work is done beside the loop."""
 
-    _left_within = Left()
-    """Of what the loop waited for itself."""
+    def __init__(self) -> None:
+        self._hanging_within: dict[str, Hanging] = {}
+        """Of what the loop waited for itself, by store: those where something hangs."""
 
     def beside(self, limit_s: float) -> "Beside[Result]":
         """For one thing after another, each step with this limit."""
@@ -328,20 +290,25 @@ class Threads:
         """For one piece of work at a time that asks the loop."""
         return Asking(limit_s, wait_s)
 
-    def within(self, limit_s: float, work: Callable[[], Result]) -> Result:
-        """What some work gives; what takes longer is left to itself, and must be safe at any time.
+    def within(self, limit_s: float, store: str, work: Callable[[], Result]) -> Result:
+        """What some work with a store gives; what takes longer is left to itself, and must be safe at any time.
 
         Raises:
-            TimeoutError: it took longer.
+            TimeoutError: it took longer, or so much hangs in that store that it was not begun.
         """
-        done: Beside[Result] = Beside(limit_s, left=self._left_within)
+        hanging = self._hanging_within.setdefault(store, Hanging())
+        done: Beside[Result] = Beside(limit_s, hanging=hanging)
         done.start("", lambda _: work())
         done.wait(limit_s)
-        for _, result in done.ended():
-            if isinstance(result, BaseException):
-                raise result
-            return result
-        raise TimeoutError(f"not done after {limit_s:.0f}s")
+        try:
+            for _, result in done.ended():
+                if isinstance(result, BaseException):
+                    raise result
+                return result
+            raise TimeoutError(f"not done after {limit_s:.0f}s")
+        finally:
+            if hanging.is_empty():
+                self._hanging_within.pop(store, None)
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> Iterator[Result]:
         """The same for each of some items, so many at once; the results in their order.

@@ -6,6 +6,7 @@ What takes longer is left to itself, and whatever comes of it is not known.
 from collections.abc import Callable
 from typing import TypeVar
 
+from isotherm.clients.retries import store_name
 from isotherm.iceberg.threads import IsStopped, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import StoreAway
@@ -38,13 +39,13 @@ class WaitedFor:
         Raises:
             StoreAway: it took too long, or lately something else did.
         """
-        store = "/".join(location.split("/", 3)[:3])
+        store = store_name(location)
         silent = self._silent.setdefault(store, Breaker(self._clock_s, LEFT_ALONE_S, LEFT_ALONE_S))
         if (left_s := silent.left_s) > 0:
             raise StoreAway(f"{store} did not answer in time; the loop asks it again in {left_s:.0f} s")
         given_up: list[bool] = []
         try:
-            result = self._threads.within(self._wait_s, lambda: work(lambda: bool(given_up)))
+            result = self._threads.within(self._wait_s, store, lambda: work(lambda: bool(given_up)))
         except TimeoutError as err:
             given_up.append(True)
             silent.failed()

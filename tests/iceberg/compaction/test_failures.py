@@ -1,6 +1,8 @@
 """Why a rewrite failed: a bad file is named, and a store or a lack of memory is not blamed on a file."""
 
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +39,36 @@ def shortened(path: Path) -> None:
     pq.write_table(pq.read_table(path).slice(1), path)
 
 
+def replaced(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def piped(path: Path) -> None:
+    """By a pipe that has a writer: whoever opens it all the same does not wait for ever here."""
+    path.unlink()
+    os.mkfifo(path)
+    WRITERS.append(os.open(path, os.O_RDWR))
+
+
+WRITERS: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_writers() -> Iterator[None]:
+    yield
+    while WRITERS:
+        os.close(WRITERS.pop())
+
+
 BAD = {
     "missing": (Reason.MISSING_FILE, Path.unlink),
     "empty": (Reason.CORRUPT_FILE, lambda path: path.write_bytes(b"")),
     "truncated": (Reason.CORRUPT_FILE, truncated),
     "damaged": (Reason.CORRUPT_FILE, overwritten),
     "other rows": (Reason.CORRUPT_FILE, shortened),
+    "a folder": (Reason.MISSING_FILE, replaced),
+    "a pipe": (Reason.MISSING_FILE, piped),
 }
 
 

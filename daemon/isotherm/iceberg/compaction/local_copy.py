@@ -26,6 +26,7 @@ from typing import IO
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, InputStream
 
+from isotherm.clients.local_files import opened
 from isotherm.contract.paths import is_local, normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.refusals import Reason, RefusalError
@@ -69,9 +70,10 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
 
     Raises:
         RefusalError: it is much shorter than that; or it would have to be copied, and is much longer.
+        NoRegularFileError: it is local, and a pipe, a device or a folder.
     """
     if is_local(location):
-        with open(normalised(location), "rb") as file:  # noqa: PTH123 (a path has no descriptor)
+        with opened(normalised(location)) as file:
             _check(location, os.fstat(file.fileno()).st_size, listed_bytes)
             yield f"{FOLDER}{file.fileno()}"
         return
