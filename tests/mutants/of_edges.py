@@ -290,6 +290,20 @@ MUTANTS = (
         "runtime/test_text.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
     ),
     Mutant(
+        "an answer as JSON repeats what clients say of secrets",
+        "commands/terminal.py",
+        "return without_secrets(str(value))",
+        "return str(value)",
+        "commands/test_terminal.py::test_no_secret_is_in_an_answer_as_json",
+    ),
+    Mutant(
+        "a line that ends within a secret shows the rest of it",
+        "commands/terminal.py",
+        "renderable = renderable.blank_copy(told)",
+        "pass",
+        "commands/test_terminal.py::test_no_secret_is_printed_however_narrow_the_terminal_is",
+    ),
+    Mutant(
         "the ledger repeats what clients say of secrets",
         "store/ledger/operations.py",
         "outcome_why=without_secrets(outcome.why),",
