@@ -11,6 +11,7 @@ import typer
 
 from isotherm.commands.groups import ledger_app, policy_app
 from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
+from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
 from isotherm.runtime.version import versions_text
 
@@ -282,6 +283,7 @@ def resume(
 
 def main() -> None:
     """The entry point."""
+    clean_errors()
     without_pandas()
     app()
 

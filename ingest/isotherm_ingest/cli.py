@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from isotherm.runtime import logs
+from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.version import versions_text
@@ -91,6 +92,7 @@ def _refuse(message: str) -> None:
 
 def main() -> None:
     """Entry point."""
+    clean_errors()
     app()
 
 

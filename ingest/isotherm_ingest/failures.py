@@ -85,9 +85,16 @@ def was_too_much(error: BaseException) -> bool:
     return isinstance(error, WorkFailed) or "java.lang.OutOfMemoryError" in str(error)
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+"""Of a worker, which Spark hands on whole. The error itself is the first line behind it that is not indented."""
+
+
 def brief(error: BaseException) -> str:
     """The first line that says something, for logs."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    text = str(error)
+    _, _, of_worker = text.partition(_TRACEBACK)
+    raised = [line.strip() for line in of_worker.splitlines() if line and not line[0].isspace()]
+    lines = raised[:1] or [line.strip() for line in text.splitlines()]
     told = next((line for line in lines if line.startswith(": ")), lines[0] if lines else "")
     text = told.removeprefix(": ") or type(error).__name__
     return text[:500]

@@ -27,6 +27,7 @@ from isotherm.contract.topics import PARTITIONER
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
+from isotherm_ingest.first_readable import first_readable
 from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
@@ -216,6 +217,10 @@ class Broker:
     def starts(self, topics: Collection[str]) -> dict[Position, int]:
         """The lowest offset that each partition still holds."""
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def first_readable(self, position: Position, offset: int, end: int) -> int | None:
+        """From where on a partition can be read, of which no worker could unpack what is at an offset. None: it is not known."""
+        return first_readable(self._properties, position, offset, end)
 
     def _offsets(self, topics: Collection[str], which: OffsetSpec) -> dict[Position, int]:
         if not topics:

@@ -19,10 +19,11 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import LongType, NestedField, TimestampType
+from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, PrimitiveType, TimestampType
 
 from isotherm.audit.evidence import RowsCompared
 from isotherm.audit.reader import commits_of, compared, rules_in_force
+from isotherm.clients.catalog import open_catalog
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
@@ -101,6 +102,33 @@ def test_rows_of_a_rewrite_are_compared_though_other_partitions_have_equality_de
 
     assert found.before == found.after
     assert found.before[0] == 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "key"),
+    [
+        (DoubleType(), pa.array([0.1] * 10), PartitionKey('{"1000":0.1}')),
+        (BinaryType(), pa.array([b"\x00\xff"] * 10, pa.large_binary()), PartitionKey('{"1000":"00ff"}')),
+    ],
+    ids=["double", "binary"],
+)
+def test_a_partition_has_the_name_in_the_audit_that_intents_and_the_daemon_give_it(
+    tmp_path: Path, kind: PrimitiveType, values: pa.Array, key: PartitionKey
+) -> None:
+    """Under another one, no intent of a writer names it, and no rule about hot partitions is held against it."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = open_catalog("lake", properties, 60)
+    catalog.create_namespace("db")
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
+    schema = Schema(NestedField(1, "p", kind, required=False))
+    table = catalog.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for _ in range(3):
+        table.append(pa.table({"p": values}))
+    assert OutcomeKind.DONE is compacted(catalog, NAME, key).kind
+
+    table = catalog.load_table(NAME)
+    assert {touch.partition for commit in commits_of(table) for touch in commit.touches} == {key}
+    assert [one.after[0] for one in read(table)] == [30]
 
 
 def test_nothing_is_said_of_rows_to_which_equality_deletes_may_apply(catalog: Any) -> None:

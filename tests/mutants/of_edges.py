@@ -250,6 +250,13 @@ MUTANTS = (
         "test_of_an_error_that_repeats_what_an_owner_wrote_no_more_is_looked_at_than_is_told",
     ),
     Mutant(
+        "a partition of doubles has another name in events and in the audit than for the daemon",
+        "clients/catalog.py",
+        "read_whole_doubles()",
+        "pass",
+        "ingest/announce/test_events.py::test_a_partition_of_doubles_has_the_name_that_the_daemon_gives_it",
+    ),
+    Mutant(
         "what is wrong in metadata is noted as often as it is there",
         "clients/catalog.py",
         "stop_at_first_fault()",
@@ -326,6 +333,20 @@ MUTANTS = (
         "self._stream.write(without_secrets(text))",
         "self._stream.write(text)",
         "runtime/test_text.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
+    ),
+    Mutant(
+        "an answer as JSON repeats what clients say of secrets",
+        "commands/terminal.py",
+        "return without_secrets(str(value))",
+        "return str(value)",
+        "commands/test_terminal.py::test_no_secret_is_in_an_answer_as_json",
+    ),
+    Mutant(
+        "a line that ends within a secret shows the rest of it",
+        "commands/terminal.py",
+        "renderable = renderable.blank_copy(told)",
+        "pass",
+        "commands/test_terminal.py::test_no_secret_is_printed_however_narrow_the_terminal_is",
     ),
     Mutant(
         "the ledger repeats what clients say of secrets",

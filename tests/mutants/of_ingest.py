@@ -4,10 +4,32 @@ from mutants.mutant import Mutant
 
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
+OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
+    Mutant(
+        "a batch that nobody can unpack stops its topic for ever",
+        "isotherm_ingest/batches/driver.py",
+        "if len(topics) == 1 and not self._damage.explains(err, mine, kafka):",
+        "if len(topics) == 1:",
+        OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
+    ),
+    Mutant(
+        "what nobody can unpack is passed by in silence",
+        "isotherm_ingest/plan/places.py",
+        "holes.append(Hole(Lost.DAMAGED, position, after, beyond))",
+        "pass",
+        OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
+    ),
+    Mutant(
+        "a table stays halted by messages that can be read again",
+        "isotherm_ingest/batches/damage.py",
+        "if first <= offset < beyond and self._first_readable(position, first, first + 1) == first:",
+        "if False:",
+        OF_DAMAGE + "test_what_can_be_read_again_is_not_missed",
+    ),
     Mutant(
         "a table whose source has a dot in its name is nobody's after a restart",
         "isotherm_ingest/batches/table_names.py",

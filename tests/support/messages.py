@@ -11,12 +11,15 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from isotherm_ingest.batches.fan_out import Report
+from isotherm_ingest.first_readable import behind_damage
 from isotherm_ingest.kafka import BrokerError, TooLargeError
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
+from isotherm_ingest.workers.reading import trouble
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import NO_TABLE
 
@@ -58,6 +61,8 @@ class Session:
     def __init__(self, kafka=()):
         self.kafka, self.reads, self.closed = list(kafka), 0, 0
         self.kept_from, self.unreadable = {}, set()
+        self.damaged = {}
+        """By Kafka partition, stretches that no client can unpack: the first offset, and the one after the last."""
         self.at_most = {}
         """By topic, how many messages fit into a worker's memory."""
         self.meanwhile = []
@@ -76,6 +81,7 @@ class Session:
         for (topic, partition), (first, _) in ranges.items():
             if first < self.kept_from.get((topic, partition), 0):
                 raise RuntimeError(f"some data may have been lost: {topic}/{partition}")
+        self._unpack(ranges)
         here = [
             one
             for one in self.kafka
@@ -115,11 +121,32 @@ class Session:
             self._close,
         )
 
+    def _unpack(self, ranges):
+        for position, span in ranges.items():
+            if bad := [at for at in range(*span) if not self.can_read(position, at)]:
+                damaged = KafkaError(KafkaError._BAD_MSG)  # noqa: SLF001 (a public constant)
+                raise RuntimeError(of_worker(trouble(position, bad[0], damaged)))
+
+    def can_read(self, position, offset):
+        return not any(first <= offset < end for first, end in self.damaged.get(position, ()))
+
     def _done(self, rows, letters):
         return Done(Survey(rows), letters=lambda: [_letters(letters)], letter_count=len(letters))
 
     def _close(self):
         self.closed += 1
+
+
+def of_worker(text):
+    """An error of a worker, as Spark tells it."""
+    return (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        "Traceback (most recent call last):\n"
+        '  File "reading.py", line 1, in _messages\n'
+        "    raise ReadError(\n"
+        f"isotherm_ingest.workers.reading.ReadError: {text}\n\n"
+        "JVM stacktrace:\norg.apache.spark.SparkException: Job aborted"
+    )
 
 
 def _letters(problems):
@@ -136,6 +163,8 @@ class Broker:
         self.kept_from, self.ids, self.sent = session.kept_from, {}, []
         self.without_leader, self.compacted_topics = set(), set()
         self.away = self.unsendable = False
+        self.is_silent = False
+        """Whether it does not say from where on a partition can be read."""
         self.max_bytes = math.inf
         """Of a message."""
 
@@ -168,6 +197,11 @@ class Broker:
 
     def starts(self, topics):
         return {place: self.kept_from.get(place, 0) for place in self.ends(topics)}
+
+    def first_readable(self, position, offset, end):
+        if self.is_silent:
+            return None
+        return behind_damage(lambda at: self._session.can_read(position, at), offset, end)
 
     def send(self, records):
         if self.unsendable:

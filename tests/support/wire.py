@@ -109,7 +109,11 @@ def decoded(found: Decoder, messages):
     table = found.decode(messages)
     assert table.num_rows == messages.num_rows
     table.validate(full=True)
-    return list(zip(table.column("row").to_pylist(), table.column("change").to_pylist(), strict=True))
+    changes = [
+        {**change, "kept": None if change["kept"] is None else json.loads(change["kept"])}
+        for change in table.column("change").to_pylist()
+    ]
+    return list(zip(table.column("row").to_pylist(), changes, strict=True))
 
 
 def base64_of(number):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -34,7 +33,7 @@ from isotherm.audit.evidence import (
     Touch,
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
-from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key, scalar
 from isotherm.contract.summary import JOB_ID, POLICY_HASH, committed_at_of, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.past import read_past
@@ -147,11 +146,7 @@ def _touches(table: Table, snapshot: Snapshot) -> tuple[Touch, ...] | None:
 
 def _key(table: Table, spec_id: int, partition: Record) -> PartitionKey:
     spec: PartitionSpec = table.metadata.specs()[spec_id]
-    return partition_key({part.field_id: _scalar(partition[place]) for place, part in enumerate(spec.fields)})
-
-
-def _scalar(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    return partition_key({part.field_id: scalar(partition[place]) for place, part in enumerate(spec.fields)})
 
 
 def _transforms(table: Table) -> dict[int, str]:

@@ -48,6 +48,7 @@ from isotherm.clients.pages import Pages
 from isotherm.clients.pyiceberg_models import stop_at_first_fault
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.clients.tokens import bound_tokens
+from isotherm.clients.whole_doubles import read_whole_doubles
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.clock import monotonic_s
 
@@ -75,6 +76,7 @@ def open_catalog(
         newest: how many snapshots of a table are wanted, as `metadata_file.newest_only` counts; None for all.
     """
     stop_at_first_fault()
+    read_whole_doubles()
     catalog = _opened(name, properties, timeout_s)
     # Nobody else may choose this: who deletes needs all of them.
     catalog.properties.pop(NEWEST, None)

@@ -18,7 +18,7 @@ from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
-from isotherm.runtime.text import printable
+from isotherm.runtime.text import printable, without_secrets
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError, StoreTrouble
 
@@ -44,15 +44,20 @@ EXIT_WORK_TO_DO = 3
 class _Console(Console):
     """A console on which names and values of tables, which anybody may choose, do nothing to the terminal.
 
-    Nor are they read as Rich's own markup: `[error]` is printed, and no link.
+    Nor are they read as Rich's own markup: `[error]` is printed, and no link. What clients repeat of secrets is not printed.
     """
 
     def render_str(self, text: str, **more: Any) -> Text:
         """A text to be laid out, its control characters spelled out before: they have no width."""
-        return super().render_str(printable(text, "\n"), **more)
+        return super().render_str(printable(without_secrets(text), "\n"), **more)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """The segments of something to print, their control characters spelled out."""
+        """The segments of something to print, their control characters spelled out.
+
+        Secrets go before it is laid out, because a line may end within one.
+        """
+        if isinstance(renderable, Text) and (told := without_secrets(renderable.plain)) != renderable.plain:
+            renderable = renderable.blank_copy(told)
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text, "\n"), style, control)
 
@@ -108,16 +113,26 @@ def print_complaints(complaints: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """An answer as JSON: a documented contract."""
+    """An answer as JSON: a documented contract. What clients repeat of secrets in its texts is taken out of them."""
+    sys.stdout.write(json.dumps(_told(value), indent=2) + "\n")
 
-    def plain(one: Any) -> Any:
-        if dataclasses.is_dataclass(one) and not isinstance(one, type):
-            return dataclasses.asdict(one)
-        if isinstance(one, frozenset | set):
-            return sorted(one)
-        return str(one)
 
-    sys.stdout.write(json.dumps(value, default=plain, indent=2) + "\n")
+def _told(value: Any) -> Any:
+    """A value as JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case dict():
+            return {_told(key): _told(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_told(inner) for inner in value]
+        case frozenset() | set():
+            return [_told(inner) for inner in sorted(value)]
+        case _:
+            # Before JSON escapes letters: what is behind one would be taken for the end of the secret.
+            return without_secrets(str(value))
 
 
 def inspector_of(config: Path) -> "Inspector":

@@ -7,6 +7,7 @@ in slices of its own, while the others go on. Whatever befalls one topic or one 
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches, Reader
+from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
@@ -21,6 +23,7 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Mark, Marks, known_of, named
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
+from isotherm_ingest.plan.stretches import goes_on, readable
 from isotherm_ingest.plan.topics import COMPACTED, NOT_MULTIPLIED, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
@@ -73,6 +76,7 @@ class Driver:
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
         self._tables = Tables(config, spark, tools, outbox, make_writer)
+        self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
         self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
@@ -119,7 +123,7 @@ class Driver:
         if now_s - self._listed_s >= self._list_every_s:
             new = self._list_topics(now_s)
             self._meet(list(self._topics), new, are_new=True)
-        ends = Kafka(ends=self._broker.ends(self._topics))
+        ends = Kafka(ends=self._broker.ends(self._topics), damaged=self._damage.stretches())
         self._tables.look_soon(self._outbox.changed())
         behind = self._tables.behind(self._front(), now_s)
         again = [name for name in self._tables.due_again(now_s) if name not in behind]
@@ -127,6 +131,10 @@ class Driver:
         each = ends.by_topic()
         topics |= {name for name in each if self._topics[name].has_changed(each[name])}
         if topics:
+            known = self._tables.known()
+            self._damage.try_again(
+                known[name].through for name in self._tables.due_again(now_s) if name in known
+            )
             kafka = self._ask(topics, ends)
             self._read_front(self._due(kafka, now_s), kafka, now_s)
             self._bring(self._tables.behind(self._front(), now_s), kafka, now_s)
@@ -188,16 +196,17 @@ class Driver:
         each = kafka.by_topic()
         for name in each.keys() & set(names) & self._topics.keys():
             marked = self._front_of(each[name], kafka.ids.get(name, ""), by_tables=are_new)
-            self._tell(name, self._topics[name].meet(each[name], marked))
+            self._tell(name, self._topics[name].meet(each[name], marked), each[name])
 
-    def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]]) -> None:
+    def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]], kafka: Kafka) -> None:
         """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""
         for position, (needs, start) in sorted(lost.items()):
             mark = self._marked.get(position)
             if mark is not None and mark.tables:
                 continue
             # Of a topic without a table nobody knows whether it had a change; of a partition that no table has read, it had.
-            hole = Hole(Lost.RETENTION, position, needs, start)
+            why = Lost.RETENTION if needs < kafka.starts.get(position, 0) else Lost.DAMAGED
+            hole = Hole(why, position, needs, start)
             logs.get().error("changes_missing", table=None, topic=name, hole=str(hole))
             for table in self._tables.of_topic(name):
                 self._tools.metrics.holes.labels(table, hole.why.value).inc()
@@ -215,6 +224,7 @@ class Driver:
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
         """What the broker says of some topics; those of another id begin again."""
         kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
+        kafka = replace(kafka, damaged=self._damage.of(kafka))
         self._meet(topics, kafka)
         self._starts |= kafka.starts
         return kafka
@@ -264,7 +274,7 @@ class Driver:
             raise
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
             self._broker.cluster_id()  # raises where no topic can be blamed
-            if len(topics) == 1:
+            if len(topics) == 1 and not self._damage.explains(err, mine, kafka):
                 self._topics[topics[0]].fail(count_of(mine), now_s)
             self._tools.metrics.batches_failed.inc()
             logs.get().error("read_failed", topics=topics[:5], of=len(topics), error=brief(err))
@@ -276,17 +286,19 @@ class Driver:
     def _bring(self, behind: Lacks, kafka: Kafka, now_s: float) -> None:
         """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
         # What has no leader now is read when it has.
-        behind = {
-            name: there
+        there = {
+            name: {one: span for one, span in spans.items() if one in kafka.ends}
             for name, spans in behind.items()
-            if (
-                there := oldest({one: span for one, span in spans.items() if one in kafka.ends}, kafka.starts)
-            )
         }
+        lacks = {name: oldest(readable(spans, kafka.damaged), kafka.starts) for name, spans in there.items()}
+        behind = {name: spans for name, spans in lacks.items() if spans}
         lost = [
             name
             for name, spans in behind.items()
-            if any(first < kafka.starts.get(position, 0) for position, (first, _) in spans.items())
+            if any(
+                first < goes_on(kafka.damaged, position, max(first, kafka.starts.get(position, 0)))
+                for position, (first, _) in spans.items()
+            )
         ]
         # One that failed is looked at with all of its topics: what one of them lacks is not mended by another.
         doubtful = [*lost, *(name for name in self._tables.failed(behind) if name not in lost)]
@@ -326,7 +338,7 @@ class Driver:
             raise
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
             self._broker.cluster_id()  # as above
-            if len(some) == 1:
+            if len(some) == 1 and not self._damage.explains(err, ranges, kafka):
                 (name,) = some
                 self._tables.fail(name, count_of(ranges), err, now_s)
             else:

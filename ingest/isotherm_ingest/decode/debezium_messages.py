@@ -4,8 +4,10 @@ Whatever the bytes are, each message comes out once: with its row, or with the p
 raises for what a message says.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -36,6 +38,9 @@ MESSAGES = pa.schema(
 )
 """What is decoded: a message, with or without its schema; its key, where it is a delete; and whether it is the insert
 by which a row gets another key."""
+KEPT = pa.dictionary(pa.int32(), pa.string())
+"""Names of columns, as JSON. Each set of them is there once: of 2,000 columns a message may have ten, and names of all
+others in each row were many times its size."""
 CHANGE = pa.struct(
     [
         ("op", pa.string()),
@@ -44,7 +49,7 @@ CHANGE = pa.struct(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("kept", pa.list_(pa.string())),
+        ("kept", KEPT),
         ("untold", pa.list_(pa.string())),
         ("problem", pa.string()),
     ]
@@ -169,7 +174,8 @@ class Decoder:
         masks = {names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
         for number in self.may_be_kept:
             values[number] = _without(values[number], found[f"k{number}"])
-        kept = _names([*masks, *self.absent], [*masks.values(), *(is_row for _ in self.absent)], size)
+        groups = [*([name] for name in masks), *([self.absent] if self.absent else [])]
+        kept = _kept(groups, [*masks.values(), is_row], size)
         updated = pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"])))
         moved = pc.and_(is_row, messages.column("moved"))
         untold = {names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold}
@@ -260,14 +266,37 @@ def _moments(milliseconds: pa.Array) -> pa.Array:
     return _where(fine, milliseconds).cast(pa.timestamp("ms", "UTC")).cast(_MOMENT)
 
 
+def kept_names(kept: pa.Array) -> list[frozenset[str]]:
+    """What texts of `KEPT` name, each of them."""
+    return [frozenset(json.loads(text)) for text in kept.to_pylist() if text is not None]
+
+
+def _kept(groups: Sequence[Sequence[str]], masks: Sequence[pa.Array], size: int) -> pa.Array:
+    """Of each row the names of the groups whose mask is true, as `KEPT`; null where none is."""
+    if not groups or not size:
+        return pa.nulls(size, KEPT)
+    chosen = _stacked(masks[: len(groups)])
+    sets, which = np.unique(chosen, axis=0, return_inverse=True)
+    texts = [
+        json.dumps([name for group, is_in in zip(groups, one, strict=True) if is_in for name in group])
+        for one in sets
+    ]
+    indices = pa.array(which.reshape(-1).astype(np.int32), mask=~chosen.any(axis=1))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
+
+
+def _stacked(masks: Sequence[pa.Array]) -> "np.ndarray[Any, Any]":
+    return np.stack(
+        [pc.fill_null(one, fill_value=False).to_numpy(zero_copy_only=False) for one in masks], axis=1
+    )
+
+
 def _names(names: list[str], masks: list[pa.Array], size: int) -> pa.Array:
     """Of each row the names whose mask is true; null where none is."""
     kind = pa.list_(pa.string())
     if not names:
         return pa.nulls(size, kind)
-    chosen = np.stack(
-        [pc.fill_null(one, fill_value=False).to_numpy(zero_copy_only=False) for one in masks], axis=1
-    )
+    chosen = _stacked(masks)
     counts = chosen.sum(axis=1)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     picked = pa.array(np.array(names, dtype=object)[np.nonzero(chosen)[1]], pa.string())

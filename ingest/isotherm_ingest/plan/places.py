@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from isotherm_ingest.plan.stretches import Stretches, goes_on
 from isotherm_ingest.tables.offsets import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
@@ -28,6 +29,8 @@ class Lost(StrEnum):
     """Kafka no longer holds what the table needs next."""
     CUT_BACK = "topic_cut_back"
     """Kafka ends before what the table has: it lost its newest messages, and gives their offsets to others."""
+    DAMAGED = "topic_damaged"
+    """Kafka holds what the table needs next, and no client can unpack it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Kafka:
     ends: Mapping[Position, int] = field(default_factory=dict)
     """The offset after the last one."""
     ids: Mapping[str, str] = field(default_factory=dict)
+    damaged: Stretches = field(default_factory=dict)
+    """Not by its own word: what was found when it was read."""
 
     def positions(self, topics: Collection[str]) -> list[Position]:
         """Every partition of these topics."""
@@ -80,13 +85,23 @@ class Kafka:
             for position, offset in offsets.items():
                 found.setdefault(position[0], ({}, {}))[which][position] = offset
         return {
-            topic: Kafka(starts, ends, {topic: self.ids[topic]} if topic in self.ids else {})
+            topic: Kafka(
+                starts,
+                ends,
+                {topic: self.ids[topic]} if topic in self.ids else {},
+                _those(self.damaged, ends),
+            )
             for topic, (starts, ends) in found.items()
         }
 
     def also(self, other: "Kafka") -> "Kafka":
         """What is said of the topics of both."""
-        return Kafka({**self.starts, **other.starts}, {**self.ends, **other.ends}, {**self.ids, **other.ids})
+        return Kafka(
+            {**self.starts, **other.starts},
+            {**self.ends, **other.ends},
+            {**self.ids, **other.ids},
+            {**self.damaged, **other.damaged},
+        )
 
     def of(self, topics: Collection[str]) -> "Kafka":
         """What is said of some of the topics."""
@@ -94,7 +109,12 @@ class Kafka:
             {position: offset for position, offset in self.starts.items() if position[0] in topics},
             {position: offset for position, offset in self.ends.items() if position[0] in topics},
             {topic: one for topic, one in self.ids.items() if topic in topics},
+            {position: one for position, one in self.damaged.items() if position[0] in topics},
         )
+
+
+def _those(damaged: Stretches, positions: Collection[Position]) -> Stretches:
+    return {position: damaged[position] for position in positions if position in damaged} if damaged else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +202,8 @@ def _after(
 ) -> tuple[int, list[Hole]]:
     """The next offset of one partition, and what is missing before it."""
     topic = position[0]
-    start, end = kafka.starts.get(position, 0), kafka.ends[position]
+    held, end = kafka.starts.get(position, 0), kafka.ends[position]
+    start = goes_on(kafka.damaged, position, held)
     has = (found.vector or {}).get(position)
     if known is not None and _is_other(known.topic_ids, kafka, topic):
         known = None
@@ -199,12 +220,15 @@ def _after(
             after = hole.resumes if on_hole == "accept" else after
     if after is None:  # it never read this partition
         return start, holes
-    if after < start:
+    if after < held:
         holes.append(Hole(Lost.RETENTION, position, after, start))
         return start, holes
     if after > end:
         holes.append(Hole(Lost.CUT_BACK, position, after, end))
         return end, holes
+    if (beyond := goes_on(kafka.damaged, position, after)) > after:
+        holes.append(Hole(Lost.DAMAGED, position, after, beyond))
+        return beyond, holes
     return after, holes
 
 

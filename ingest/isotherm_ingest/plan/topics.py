@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from isotherm_ingest.plan.places import Kafka
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
+from isotherm_ingest.plan.stretches import goes_on, readable
 from isotherm_ingest.tables.offsets import Position
 
 COMPACTED = (
@@ -42,7 +43,7 @@ class Topic:
     def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
 
-        Returns what was lost unread: from where on it was to be read, and from where on Kafka still holds it.
+        Returns what was lost unread: from where on it was to be read, and from where on Kafka has what can be read.
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
         the old ones were read to where they ended when the new ones came. It moves to no other old one where their
@@ -66,10 +67,10 @@ class Topic:
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
-                start = kafka.starts.get(position, 0)
+                start = goes_on(kafka.damaged, position, max(seen, kafka.starts.get(position, 0)))
                 if seen < start:
                     lost[position] = (seen, start)
-                self.through[position] = min(max(seen, start), kafka.ends[position])
+                self.through[position] = min(start, kafka.ends[position])
         return lost
 
     def has_changed(self, kafka: Kafka) -> bool:
@@ -83,6 +84,7 @@ class Topic:
             for position, seen in self.through.items()
             if kafka.ends.get(position, 0) > seen
         }
+        unread = readable(unread, kafka.damaged)
         return Waiting(self.name, self.window, unread, self.begun_s, self.has_more, self.at_most)
 
     def unread(self, kafka: Kafka, needs: Mapping[Position, int]) -> int:

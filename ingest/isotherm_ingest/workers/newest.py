@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import ask
+from isotherm_ingest.decode.debezium_messages import kept_names
 
 _GONE = "is gone"
 
@@ -59,32 +60,33 @@ def newest(changes: pa.Table, key: Sequence[str]) -> Newest:
     row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
     columns = dict(zip(row.type.names, row.flatten(), strict=True))
     keys = [f"k{place}" for place in range(len(key))]
-    may_keep = _may_keep(change.field("kept"), key)
-    flags = {name: _names(change.field("kept"), name) for name in may_keep}
+    flags = flags_of(change.field("kept"), key)
     wanted = pa.Table.from_arrays(
         [
             *(columns[name] for name in key),
             pa.array(range(len(row)), pa.int64()),
             _order(change),
             pc.equal(change.field("op"), "d"),
-            *flags.values(),
+            *(flag for _, flag in flags),
         ],
         names=[*keys, "place", "moment", "is_delete", *(f"kept{place}" for place in range(len(flags)))],
     )
     found = ask(_sql(keys, len(flags)), wanted)
     picked = found["place"].combine_chunks()
     values = {name: column.take(picked) for name, column in columns.items()}
-    kept = {}
-    for place, (name, flag) in enumerate(flags.items()):
+    kept: dict[str, pa.Array] = {}
+    for place, (names, flag) in enumerate(flags):
         is_kept = flag.take(picked)
         told_at = found[f"told{place}"].combine_chunks()
-        values[name] = columns[name].take(pc.if_else(is_kept, told_at, picked))
         is_new = found["was_gone"].combine_chunks()
-        kept[name] = pc.and_(is_kept, pc.and_(pc.is_null(told_at), pc.invert(is_new)))
+        from_table = pc.and_(is_kept, pc.and_(pc.is_null(told_at), pc.invert(is_new)))
+        values |= {name: columns[name].take(pc.if_else(is_kept, told_at, picked)) for name in names}
+        if pc.any(from_table).as_py():
+            kept |= dict.fromkeys(names, from_table)
     return Newest(
         pa.Table.from_arrays(list(values.values()), names=list(values)),
         pc.equal(change.field("op"), "d").take(picked),
-        {name: one for name, one in kept.items() if pc.any(one).as_py()},
+        kept,
     )
 
 
@@ -119,13 +121,17 @@ def _order(change: pa.StructArray) -> pa.Array:
     return pc.inverse_permutation(order.cast(pa.int64()))
 
 
-def _may_keep(kept: pa.Array, key: Sequence[str]) -> list[str]:
-    if kept.null_count == len(kept):
-        return []
-    return sorted(set(pc.unique(kept.flatten()).to_pylist()) - set(key))
+def flags_of(kept: pa.DictionaryArray, key: Sequence[str]) -> list[tuple[list[str], pa.Array]]:
+    """The columns that changes keep, with which of the changes do.
 
-
-def _names(kept: pa.Array, name: str) -> pa.Array:
-    """Of each change whether it keeps a column."""
-    rows = pc.list_parent_indices(kept).filter(pc.equal(kept.flatten(), name))
-    return pc.is_in(pa.array(range(len(kept)), rows.type), value_set=rows)
+    Those that the same changes keep are together: all that a schema lacks cost as much as one of them.
+    """
+    used = pc.unique(kept.indices).drop_null()
+    sets = list(zip(used.to_pylist(), kept_names(kept.dictionary.take(used)), strict=True))
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name in sorted(frozenset[str]().union(*(names for _, names in sets)) - set(key)):
+        alike.setdefault(tuple(number for number, names in sets if name in names), []).append(name)
+    return [
+        (names, pc.is_in(kept.indices, value_set=pa.array(numbers, pa.int32())))
+        for numbers, names in alike.items()
+    ]

@@ -5,6 +5,7 @@ Spark's own source hands each message over row by row, and takes five times the 
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import methodcaller
@@ -33,8 +34,19 @@ _EMPTY = -1
 """Where no message came yet, and the end of a partition is not known."""
 
 
+CANNOT_UNPACK = frozenset({KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG})  # noqa: SLF001 (public constants)
+"""Of messages that are damaged on the broker's disk, or unpack to more than a client takes."""
+_DAMAGE = re.compile(r"(?P<topic>[\w.-]+)/(?P<number>\d+), offset (?P<offset>\d+): no client can unpack")
+
+
 class ReadError(RuntimeError):
     """A range could not be read to its end; nothing is known of what is in it."""
+
+
+def damage_in(error: BaseException) -> tuple[Position, int] | None:
+    """Where a worker came upon messages that cannot be unpacked, or None. Spark hands its error on as text."""
+    found = _DAMAGE.search(str(error))
+    return None if found is None else ((found["topic"], int(found["number"])), int(found["offset"]))
 
 
 def reader_properties(properties: Mapping[str, Any], group: str) -> dict[str, Any]:
@@ -120,7 +132,8 @@ def _messages(
                 in_vain = 0
                 yield message
             elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (a public constant)
-                raise ReadError(f"{position[0]}/{position[1]}: {error.str()}")
+                at = max(seen[position], ranges[position][0])
+                raise ReadError(trouble(position, at, error))
             seen[position] = offset + (error is None)
             # Offsets before the end may be markers of transactions, or compacted away: then the partition's end tells.
             if seen[position] >= end:
@@ -128,6 +141,14 @@ def _messages(
                 del left[position]
         if ended:
             consumer.incremental_unassign([TopicPartition(*one) for one in ended])
+
+
+def trouble(position: Position, at: int, error: KafkaError) -> str:
+    """What is told of an error at an offset; `damage_in` understands it."""
+    topic, number = position
+    if error.code() not in CANNOT_UNPACK:
+        return f"{topic}/{number}: {error.str()}"
+    return f"{topic}/{number}, offset {at}: no client can unpack what is there: {error.str()}"
 
 
 def _why(

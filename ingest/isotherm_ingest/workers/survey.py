@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm.contract.boundary import BOUNDARY_QUANTILE
+from isotherm_ingest.decode.debezium_messages import kept_names
 from isotherm_ingest.tables.offsets import Position
 
 
@@ -78,7 +79,7 @@ class Surveyor:
         change = changes.column("change")
         fine = pc.is_null(change.field("problem"))
         self._rows += pc.sum(fine).as_py() or 0
-        self._kept |= _named(change.field("kept").filter(fine))
+        self._kept |= frozenset[str]().union(*kept_names(pc.unique(change.field("kept").filter(fine))))
         self._untold |= _named(change.field("untold"))
         newest = pc.max(change.field("ts")).cast(pa.int64()).as_py()
         if newest is not None:

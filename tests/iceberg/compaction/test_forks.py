@@ -67,6 +67,36 @@ def test_a_job_imports_nothing_more(catalog: Any, job: CompactionJob, tmp_path: 
     assert said.stdout == "Rewrite []\n"
 
 
+class _Fails:
+    """A job that cannot be taken out of its file: the address is no file's name."""
+
+    def __reduce__(self) -> Any:
+        return open, ("http://user:hunter2@host/a?sig=hunter2",)
+
+
+def test_a_job_that_fails_by_surprise_repeats_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "job").write_bytes(pickle.dumps(_Fails()))
+    program = """
+        import sys
+        from isotherm.iceberg.compaction.forks import ForkServer
+        files = [open(sys.argv[1], "rb"), open(sys.argv[1] + ".result", "wb"), open(sys.argv[1] + ".done", "wb")]
+        server = ForkServer(None)
+        print(server.start([file.fileno() for file in files]).wait(60))
+        server.close()
+        """
+    said = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "job")],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert said.stdout == "1\n"
+    assert "FileNotFoundError" in said.stderr
+    assert "'http://***@host/a?***'" in said.stderr
+    assert "hunter2" not in said.stderr
+
+
 def test_it_is_kept_for_a_while_after_the_last_job_and_no_longer(
     catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

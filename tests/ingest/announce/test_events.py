@@ -5,7 +5,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import DoubleType, LongType, NestedField
 
 from isotherm_ingest.announce.events import event_of
 from isotherm_ingest.tables.lake import Lake
@@ -50,3 +50,18 @@ def test_what_came_to_a_partition_and_what_left_it_are_told_apart(tmp_path):
         {'{"1000":1}': (1, 1, 3, 5)},
         {'{"1000":2}': (0, 1, 0, 3)},
     ]
+
+
+def test_a_partition_of_doubles_has_the_name_that_the_daemon_gives_it(tmp_path):
+    """PyIceberg's compiled decoder rounds 0.1 to 0.10000000149011612, and that partition is nobody's."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("db")
+    schema = Schema(NestedField(2, "share", DoubleType(), required=False))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "share"))
+    table = catalog.create_table("db.t", schema, partition_spec=spec)
+    table.append(pa.table({"share": [0.1, 0.1, 1e300]}))
+
+    now = Lake("lake", properties).load("db.t")
+    names = told(now, table.current_snapshot()).keys()
+    assert names == {'{"1000":0.1}', '{"1000":1e+300}'}

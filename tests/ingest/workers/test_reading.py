@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from isotherm_ingest.workers.reading import ROWS, ReadError, read, read_stage, reader_properties
+from isotherm_ingest.kafka import Broker
+from isotherm_ingest.workers.reading import ROWS, ReadError, damage_in, read, read_stage, reader_properties
 
 pytestmark = pytest.mark.stack
 
@@ -155,3 +156,32 @@ def test_a_broker_that_does_not_answer_is_said():
 
     with pytest.raises(ReadError, match=r"x/0 was not read: .*[Cc]onnect"):
         list(read(nobody, {("x", 0): (0, 1)}, 1))
+
+
+@pytest.mark.parametrize("records", [1, 5])
+def test_messages_that_nobody_can_unpack_are_named_and_what_is_beside_them_is_read(
+    kafka, properties, records
+):
+    """Four kilobytes that unpack to 120 MB, between good messages."""
+    topic = f"reading.packed{records}"
+    kafka.create_topic(topic, 1)
+    sizes = {
+        "message.max.bytes": 1_000_000_000,
+        "batch.size": 900_000_000,
+        "queue.buffering.max.kbytes": 2_000_000,
+        "compression.type": "zstd",
+        "linger.ms": 1000,
+    }
+    for part in ([b"first"], [bytes(120 * 2**20 // records)] * records, [b"last", b"end"]):
+        send(kafka, topic, *((0, value) for value in part), **sizes)
+    position, end = (topic, 0), records + 3
+
+    with pytest.raises(ReadError, match=r"no client can unpack") as raised:
+        list(read(properties, {position: (0, end)}))
+    broker = Broker({"bootstrap.servers": kafka.bootstrap_servers})
+    assert damage_in(raised.value) == (position, 1)
+    assert broker.first_readable(position, 1, end) == records + 1
+    assert broker.first_readable(position, 0, end) == 0
+    assert broker.first_readable(position, 1, records + 1) == records + 1
+    assert list(found(read(properties, {position: (0, 1)})).values()) == [b"first"]
+    assert list(found(read(properties, {position: (records + 1, end)})).values()) == [b"last", b"end"]

@@ -21,6 +21,7 @@ import sys
 from multiprocessing.connection import Connection, wait
 from typing import Final, NoReturn
 
+from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
 
 ASKED: Final = struct.Struct("=cI")
@@ -173,6 +174,7 @@ def main(asked: int, parent: int, memory_bytes: int) -> None:
     die_with(parent)
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    clean_errors()
     warm_up()
     forks = Forks(socket.socket(fileno=asked), memory_bytes)
     with contextlib.suppress(ConnectionError):

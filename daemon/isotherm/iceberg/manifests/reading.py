@@ -5,23 +5,19 @@ default and drops `referenced_data_file`, the offsets of deletion vectors and ro
 is destroyed.
 
 PyIceberg spends most of its time on a small manifest in resolving its schema: a resolved schema is kept for the
-manifests that follow. Its compiled decoder rounds doubles to single precision (apache/iceberg-python#3808, mended after
-0.12.0), so they are read by bytes. How the bytes are read is `avro`'s business.
+manifests that follow. How the bytes are read is `avro`'s business.
 
 Reads through the FileIO that it is given, a file at a time; writes nothing.
 """
 
 import json
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyiceberg.avro.decoder import BinaryDecoder
 from pyiceberg.avro.reader import (
     DefaultReader,
-    DoubleReader,
     FixedReader,
     NoneReader,
     Reader,
@@ -46,6 +42,7 @@ from pyiceberg.schema import visit_with_partner
 from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from isotherm.clients.whole_doubles import WholeDoubleReader
 from isotherm.iceberg.manifests.avro import MAX_BYTES, MAX_LIST_BYTES, AvroData, UnreadableError, content
 from isotherm.iceberg.manifests.entry_projection import Brief, BriefReader
 
@@ -117,14 +114,6 @@ class Manifest:
         return self._avro.pieces(size_bytes)
 
 
-class _WholeDoubleReader(DoubleReader):
-    """All eight bytes of a double."""
-
-    def read(self, decoder: BinaryDecoder) -> float:
-        value: float = struct.unpack("<d", decoder.read(8))[0]
-        return value
-
-
 class _Resolver(ReadSchemaResolver):
     """PyIceberg's, but for doubles, and for lists of what takes no bytes: they would be read for centuries."""
 
@@ -139,7 +128,7 @@ class _Resolver(ReadSchemaResolver):
         return super().map(map_type, map_partner, key_reader, value_reader)
 
     def visit_double(self, double_type: DoubleType, partner: IcebergType | None) -> Reader:  # noqa: ARG002
-        return _WholeDoubleReader()  # type: ignore[no-untyped-call]
+        return WholeDoubleReader()  # type: ignore[no-untyped-call]
 
 
 def _require_bytes(reader: Reader) -> None:
