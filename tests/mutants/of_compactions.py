@@ -299,6 +299,20 @@ MUTANTS = (
         ("core/planner/test_schedules.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it"),
     ),
     Mutant(
+        "who comes back to one bucket of a day comes back to all of them",
+        "core/lateness.py",
+        "min(one.quiet / width, 1)",
+        "1",
+        "core/test_lateness.py::test_of_an_hour_in_buckets_the_rate_of_each_bucket_is_told",
+    ),
+    Mutant(
+        "what comes late to an hour counts among the partitions that an hour has",
+        "core/lateness.py",
+        "and -1 <= (span.start_ms - boundary_ms)",
+        "and -1000 <= (span.start_ms - boundary_ms)",
+        "core/test_lateness.py::test_an_hour_has_the_partitions_that_came_while_it_was_the_newest",
+    ),
+    Mutant(
         "a mirror's partition is rewritten for six files",
         "core/planner/debt.py",
         "and bool(partition.arrivals) and not partition.deletes",
