@@ -299,6 +299,13 @@ MUTANTS = (
         ("core/planner/test_schedules.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it"),
     ),
     Mutant(
+        "a history begins with partitions that were never compacted",
+        "core/replay/history.py",
+        "replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)",
+        "replace(one, arrivals=arrivals)",
+        "core/replay/test_replay_laws.py::test_a_history_begins_with_what_the_daemon_knew_of_it",
+    ),
+    Mutant(
         "who comes back to one bucket of a day comes back to all of them",
         "core/lateness.py",
         "min(one.quiet / width, 1)",

@@ -9,7 +9,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.policy.windows import opening
-from isotherm.core.replay.history import counted_back
+from isotherm.core.replay.history import as_remembered, counted_back
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.state import TableState, apply
 from support.builders import BUCKETS, DAY, HOUR, HOURLY, KIB, MIB, MINUTE, NOW, SECOND, TABLE, facts, key
@@ -246,3 +246,27 @@ def test_counting_back_from_the_end_gives_the_beginning(writer):
     assert {k: (p.data, p.deletes) for k, p in (at_cut if changes else {}).items()} == {
         k: (p.data, p.deletes) for k, p in before.items()
     }
+
+
+def as_the_daemon(partitions):
+    """What it knows of partitions beside their files: when it compacted them, and whether writers appended since."""
+    return {key: (one.data, one.compacted_at_ms, bool(one.arrivals)) for key, one in partitions.items()}
+
+
+@given(writers(), st.integers(0, 100))
+def test_a_history_begins_with_what_the_daemon_knew_of_it(writer, percent):
+    """Of when it had compacted a partition: more than once, and of what was appended before and after."""
+    cut = len(writer.recorded) * percent // 100
+    state, partitions, at_cut = TableState(TABLE, None), {}, {}
+    for number, one in enumerate(writer.recorded):
+        if number == cut:
+            at_cut = partitions
+        applied = apply(state, partitions, one.change, HOURLY, one.received_at_ms)
+        state = applied.state
+        partitions = {k: p for k, p in {**partitions, **applied.partitions}.items() if p is not None}
+    if cut == len(writer.recorded):
+        at_cut = partitions
+    older, since = writer.recorded[:cut], writer.recorded[cut:]
+    beginning = counted_back(partitions, (one.change for one in since), NOW)
+
+    assert as_the_daemon(at_cut) == as_the_daemon(as_remembered(beginning, older, {}, TABLE, HOURLY))
