@@ -72,14 +72,14 @@ policies = st.builds(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
         # after hours only, here as in the service. What is kept is then not what planning now would say.
         cold=Cold(after=after, quiet_for=quiet, quiet_commits=commits, quiet_at_most="2h", late_write_risk=1),
-        compact=Compact(min_files=few, fill_files=max(few - 1, 2)),
+        compact=Compact(min_files=few, fill_files=5 if few == "learned" else max(few - 1, 2)),
         expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest, every=every),
         work=work,
     ),
     st.sampled_from([0, 1, 2.5]),
     st.sampled_from(["0s", "5m", "1h"]),
     st.sampled_from([0, 2, 10]),
-    st.integers(2, 6),
+    st.sampled_from(["learned", 2, 3, 4, 5, 6]),
     st.sampled_from(["10m", "3h"]),
     st.integers(1, 5),
     st.integers(1, 5),
