@@ -299,6 +299,13 @@ MUTANTS = (
         ("core/planner/test_schedules.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it"),
     ),
     Mutant(
+        "late files beside files that were large from the start stay for ever",
+        "core/planner/debt.py",
+        "return partition.smaller_than(SMALL * target).files < partition.data_total.files",
+        "return False",
+        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+    ),
+    Mutant(
         "a history begins with partitions that were never compacted",
         "core/replay/history.py",
         "replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)",
@@ -322,22 +329,22 @@ MUTANTS = (
     Mutant(
         "a mirror's partition is rewritten for six files",
         "core/planner/debt.py",
-        "and bool(partition.arrivals) and not partition.deletes",
-        "and bool(partition.arrivals)",
+        "if not partition.arrivals or partition.deletes:",
+        "if not partition.arrivals:",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "each of many tiny partitions is a job, for six files",
         "core/planner/debt.py",
-        "return partition.compacted_at_ms is not None and bool(partition.arrivals)",
-        "return bool(partition.arrivals)",
+        "if partition.compacted_at_ms is not None:\n        return True",
+        "return True",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "what has no time, and is written on and on, is rewritten for six files",
         "core/planner/debt.py",
-        "is_late=has_time and _came_late(partition)",
-        "is_late=_came_late(partition)",
+        "is_late=has_time and _came_late(partition, target)",
+        "is_late=_came_late(partition, target)",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(

@@ -142,8 +142,9 @@ class Compact(Settings):
     min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of
-    rows that came late: appended to a partition of time that was compacted before, and that holds no delete file; in
-    either case where a job leaves a file less for each one of the target size that it reads. A number holds as it stands."""
+    rows that came late: appended to a partition of time that was compacted before, or has files that are not small, and
+    that holds no delete file; in either case where a job leaves a file less for each one of the target size that it reads.
+    A number holds as it stands."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and a job leaves a file less for
     each one of that size that it reads."""
