@@ -43,7 +43,7 @@ from isotherm.runtime.text import counted
 RULES = 34
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
-REST_SCORE = 15.0
+REST_SCORE = 20.0
 """From this score on a partition is due even while it rests from its last job."""
 
 NOTHING_SAID = Policy(

@@ -149,7 +149,7 @@ class Compact(Settings):
     """Due also at this many small files, where together they fill one of the target size, and a job leaves a file less for
     each one of that size that it reads."""
     rest: Span = 86_400_000
-    """A partition that is written again after a job of it rests for so long, unless it owes fifteen times as much as is
+    """A partition that is written again after a job of it rests for so long, unless it owes twenty times as much as is
     due: who is written on and on is not rewritten on and on. Meanwhile position-delete files are merged, once they are due
     by themselves. After a job in vain, because a writer came back, it waits a twenty-fourth of this, then twice as long, up
     to all of it. Shorter where partitions live for hours; a few hours below a day where windows are of the night."""
