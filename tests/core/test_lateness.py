@@ -2,18 +2,21 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotherm.contract.identity import partition_key
 from isotherm.core.lateness import AGES, RETURN_MS, UNTAUGHT, Written
 from isotherm.core.partitions import TimeSpan
+from isotherm.core.state import apply
 from isotherm.store.database import to_json
-from support.builders import DAY, HOUR, MINUTE, NOW
+from support.builders import BUCKETS, DAY, HOUR, HOURLY, MINUTE, NOW, added, change, table_state
 
 START = NOW // DAY * DAY
-WRITTEN = Written(1, was_quiet=True)
+WRITTEN = Written(1, quiet=1)
 
 
 def hour(number):
@@ -26,7 +29,7 @@ def streamed(days, *, late=lambda *_: (), every=5 * MINUTE):
     for number in range(days * DAY // every):
         current = (now - START) // HOUR
         spans = [hour(current), *(hour(current - back) for back in late(number, now))]
-        quiet = {span: Written(1, now - written.get(span, 0) >= RETURN_MS) for span in spans}
+        quiet = {span: Written(1, int(now - written.get(span, 0) >= RETURN_MS)) for span in spans}
         written |= dict.fromkeys(spans, now)
         learnt = learnt.after(quiet, boundary_ms=now, partitions=100, committed_at_ms=now)
         now += every
@@ -74,6 +77,56 @@ def test_a_commit_that_comes_back_to_many_partitions_counts_each_of_them():
 
     for back in (9, 20, 40):
         assert 0.8 * true <= risk_of(learnt, now, back, HOUR).probability <= 1.5 * true
+
+
+def divided(days, comes_back, buckets=16):
+    """A stream into all buckets of the present hour, and every two hours into those of older hours that are given."""
+    fields = (*HOURLY, replace(BUCKETS[0], field_id=1001))
+    now, state, partitions = START + 100 * HOUR, table_state(head=1, boundary_ms=None), {}
+
+    def place(back, bucket):
+        return partition_key({1000: now // HOUR - back, 1001: bucket})
+
+    for number in range(days * DAY // (10 * MINUTE)):
+        back = comes_back() if number % 12 == 11 else []
+        written = [*((0, bucket) for bucket in range(buckets)), *back]
+        deltas = {place(*where): added(1) for where in written}
+        one = change(number + 2, number + 1, deltas, committed_at_ms=now, valid_through_ms=now)
+        applied = apply(state, partitions, one, fields, now)
+        state, partitions = applied.state, partitions | applied.partitions
+        now += 10 * MINUTE
+    return state.lateness, now
+
+
+def test_of_an_hour_in_buckets_the_rate_of_each_bucket_is_told():
+    """A commit into one bucket of sixteen is a sixteenth of a return, and one into all of them is a whole one."""
+    dice = random.Random(7)
+
+    def one_bucket():
+        return [(back, dice.randrange(16)) for back in range(9, 17)]
+
+    def all_buckets():
+        back = dice.randrange(9, 17)
+        return [(back, bucket) for bucket in range(16)]
+
+    learnt, now = divided(8, one_bucket)
+    true = 1 - math.exp(-1 / 32)
+
+    assert true <= risk_of(learnt, now, 12, HOUR).probability <= 2 * true
+    assert 13 < learnt.width <= 16
+
+    learnt, now = divided(6, all_buckets)
+    true = 1 - math.exp(-1 / 16)
+
+    assert true <= risk_of(learnt, now, 12, HOUR).probability <= 2 * true
+
+
+def test_an_hour_has_the_partitions_that_came_while_it_was_the_newest():
+    """What comes late, or far ahead by a clock that is wrong, may be anything, and an hour may be written anew."""
+    learnt, _ = divided(2, lambda: [(20, bucket) for bucket in range(400)], buckets=1)
+    ahead, _ = divided(2, lambda: [(-500, bucket) for bucket in range(400)], buckets=1)
+
+    assert learnt.width == ahead.width == 1
 
 
 def test_an_age_that_was_never_written_again_is_cold_the_longer_the_colder():
@@ -133,7 +186,7 @@ def files_of(days, delays, length=HOUR):
         for behind in (0, *delays(number)):
             first = (now - behind) // length * length
             span = TimeSpan(first, first + length)
-            written[span] = Written(written.get(span, WRITTEN).files + 1, was_quiet=False)
+            written[span] = Written(written.get(span, WRITTEN).files + 1)
         learnt = learnt.after(written, boundary_ms=now, partitions=100, committed_at_ms=now)
     return learnt, now
 

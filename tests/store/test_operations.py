@@ -52,6 +52,27 @@ def test_a_budget_is_charged_what_was_read(tmp_path, operation, charged):
     ledger.close()
 
 
+def test_when_a_partitions_data_was_last_rewritten_before_a_time_is_remembered():
+    """A job that failed, one that merged deletes alone, one later, and another table's are none."""
+    ledger = Ledger(None)
+
+    def save(job_id, at_ms, after=1, **fields):
+        done = replace(
+            BEGUN, job_id=job_id, state="done", ended_at_ms=at_ms, files_before=9, files_after=after
+        )
+        ledger.save(replace(done, **fields))
+
+    save("first", 1_000)
+    save("second", 2_000)
+    save("later", 9_000)
+    save("failed", 3_000, state="failed")
+    save("merged", 3_000, after=9)
+    save("elsewhere", 3_000, table=TableId("other", "t"))
+
+    assert ledger.compacted("u", 9_000) == {PartitionKey("{}"): 2_000}
+    assert ledger.compacted("u", 1_000) == {}
+
+
 @pytest.mark.parametrize(
     ("ahead_ms", "charged"),
     [(-HOUR_MS - 1, 0), (-HOUR_MS, 70), (0, 70), (HOUR_MS, 70), (HOUR_MS + 1, 0), (100 * DAY_MS, 0)],

@@ -5,10 +5,13 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
+from isotherm.contract.events import Intent, OpenWindow
 from isotherm.core.appends import Appends, Arrival
+from isotherm.core.lateness import UNTAUGHT, Age, Lateness
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Unpublished
+from isotherm.core.model.writers import Word
 from isotherm.core.policy.policy import Policy
 from isotherm.core.state import PartitionState
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, facts, files, key, snapshots, table_state, view
@@ -63,6 +66,7 @@ STAMPED = st.one_of(st.none(), st.integers(NOW - HOUR, NOW + 2 * DAY))
 PARTITION = partition_states()
 KEYS = st.lists(st.integers(0, 1200), unique=True, max_size=6)
 BOUNDARIES = st.one_of(st.none(), st.integers(0, 1300 * HOUR))
+PAST_MOST = st.one_of(BOUNDARIES, st.sampled_from([1201 * HOUR, 1210 * HOUR, 1300 * HOUR]))
 APPENDS = st.builds(Appends, st.integers(15, 40), st.one_of(st.none(), st.integers(NOW - DAY, NOW + HOUR)))
 SNAPSHOTS = st.integers(0, 40)
 METADATA_BYTES = st.integers(0, 64 * MIB)
@@ -95,15 +99,64 @@ PAUSES_MS = st.lists(st.integers(5 * MINUTE, 2 * HOUR), max_size=8).map(tuple)
 SINCE = st.one_of(st.none(), st.integers(NOW - 3 * DAY, NOW + HOUR))
 
 
+COUNTED = st.integers(0, 200)
+RETURNS = st.sampled_from([200, 3, 0])
+AGES = st.lists(
+    st.builds(Age, st.sampled_from([HOUR, 5 * HOUR, DAY]), RETURNS, st.integers(0, 5), LAST_DAYS),
+    min_size=11,
+    max_size=12,
+)
+LATENESS = st.one_of(
+    st.just(UNTAUGHT),
+    st.builds(
+        Lateness,
+        ages=AGES.map(tuple),
+        since_ms=st.integers(NOW - 90 * DAY, NOW),
+        updated_at_ms=st.just(NOW),
+        files=st.integers(40, 2000),
+        late=st.lists(COUNTED, max_size=12).map(tuple),
+        from_ms=st.integers(0, 1200 * HOUR),
+    ),
+)
+UNTIL = st.integers(NOW - HOUR, NOW + 3 * HOUR)
+NAMED = st.one_of(st.none(), st.lists(st.integers(0, 1200).map(key), max_size=4).map(tuple))
+INTENTS = st.one_of(st.just([]), st.just([]), st.lists(st.tuples(LAST_DAYS, UNTIL, NAMED), max_size=2))
+WINDOWS = st.one_of(st.none(), st.integers(0, 1300 * HOUR))
+WORDS = st.one_of(st.just([]), st.lists(st.tuples(LAST_DAYS, WINDOWS, NAMED, st.booleans()), max_size=2))
+
+
 @st.composite
 def maintained(draw):
-    """Worlds in which we have worked before, and writers come back as they did."""
+    """Worlds in which we have worked before: writers come back as they did, say what they mean to do, and came late."""
     world = draw(WORLD)
     partitions = {
         where: replace(state, compacted_at_ms=draw(SINCE), pauses_ms=draw(PAUSES_MS))
         for where, state in world.partitions.items()
     }
-    return replace(world, partitions=partitions)
+    around = replace(
+        world.around,
+        state=replace(world.around.state, lateness=draw(LATENESS), boundary_ms=draw(PAST_MOST)),
+        intents=tuple(intent(number, *one) for number, one in enumerate(draw(INTENTS))),
+        words=tuple(
+            Word(f"writer {number}", at_ms, OpenWindow(from_ms=from_ms, partitions=named or ()), announces)
+            for number, (at_ms, from_ms, named, announces) in enumerate(draw(WORDS))
+        ),
+    )
+    return replace(world, partitions=partitions, around=around)
+
+
+def intent(number, at_ms, expires_at_ms, named):
+    """What a writer means to write."""
+    return Intent(
+        table_uuid="u",
+        table="shop.orders",
+        intent_id=str(number),
+        writer=f"writer {number}",
+        state="open",
+        at_ms=at_ms,
+        expires_at_ms=expires_at_ms,
+        partitions=named,
+    )
 
 
 HOURS = st.lists(
@@ -114,14 +167,15 @@ SCHEDULED = st.lists(st.tuples(st.integers(0, 23), st.floats(0.01, 1)), max_size
 MINUTES = st.integers(0, 40).map("{}m".format)
 OF_COLD = st.fixed_dictionaries(
     {
-        "after": st.sampled_from([0, 1, 2, 3, "90m", "learned"]),
+        "after": st.sampled_from(["learned", 0, 1, 2, 3, "90m"]),
         "quiet_commits": st.integers(0, 20),
         "quiet_for": st.sampled_from(["0s", "15m", "3h"]),
+        "late_write_risk": st.sampled_from([0.05, 0.001, 1]),
     }
 )
 OF_COMPACT = st.fixed_dictionaries(
     {
-        "min_files": st.integers(2, 60),
+        "min_files": st.one_of(st.just("learned"), st.integers(2, 60)),
         "minor_after": st.sampled_from([None, "0s", "12h"]),
         "max_delete_ratio": st.floats(0.01, 2),
         "max_position_deletes": st.integers(1, 60),

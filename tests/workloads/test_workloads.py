@@ -42,6 +42,7 @@ OF_ONE = {
     "one_delete_row": ("written 2.5 times at most",),
     "old_table": ("written twice at most",),
     "regions": ("written twice at most", "below 120 files"),
+    "buckets": ("few repeats", "written 2.5 times at most"),
     "hourly_merge": ("written 2.5 times at most",),
     "fortnight": ("written twice at most", "below 120 files"),
     "delete_files": ("below 120 files, once settled",),

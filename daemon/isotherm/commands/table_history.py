@@ -6,13 +6,14 @@ history begins after it, and says so.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from isotherm.commands.stored_table import stored_table
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.tables import Snapshot
-from isotherm.core.replay.history import History, Recorded, counted_back, traced_back
+from isotherm.core.replay.history import History, Recorded, as_remembered, counted_back, traced_back
 from isotherm.core.state import PartitionState, StateError
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.service.ports import LoadedTable, TableMissing, Unreadable
@@ -51,22 +52,20 @@ def read_history(
     """
     stored = stored_table(fold, row)
     row, partitions = stored.row, {one.key: one.state for one in stored.partitions}
-    table, head = row.state.table, row.state.head
+    table = row.state.table
     loaded = catalog.load(table.name)
     if loaded.table.uuid != table.uuid:
         raise TableMissing(f"{table} was dropped and made again; the daemon does not know it yet")
     reader = _Reader(catalog, loaded, tell)
-    remembered = {
-        change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
-        for change, at_ms in ledger.changes(table.uuid)
-    }
+    remembered = _changes(ledger, table.uuid)
     # What an event said may have been found wrong later; what the table itself says still is asked instead.
     gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
     for known in (remembered, gone):
-        found, before = traced_back(head, known, reader.read, since_ms)
+        found, before = traced_back(row.state.head, known, reader.read, since_ms)
         changes = _until(found, now_ms)
         try:
             beginning = _beginning(partitions, changes, now_ms)
+            older, _ = traced_back(before, known, lambda _: None, since_ms=0)
             break
         except StateError as err:
             trouble = err
@@ -76,7 +75,7 @@ def read_history(
     return History(
         table=table,
         facts=row.facts,
-        partitions=beginning,
+        partitions=_as_known(beginning, older, starts_at_ms, ledger, row),
         snapshots=_retained(loaded, before),
         pinned=frozenset(one.snapshot_id for one in loaded.snapshots.values() if one.is_pinned),
         recorded=tuple(changes),
@@ -84,6 +83,14 @@ def read_history(
         ends_at_ms=max(now_ms, starts_at_ms),
         remarks=_remarks(changes, beginning, reader.reads),
     )
+
+
+def _changes(ledger: Ledger, uuid: str) -> dict[int, Recorded]:
+    """What the ledger recorded, by snapshot id."""
+    return {
+        change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
+        for change, at_ms in ledger.changes(uuid)
+    }
 
 
 def _until(changes: Sequence[Recorded], now_ms: int) -> list[Recorded]:
@@ -123,6 +130,21 @@ def _beginning(
 ) -> dict[PartitionKey, PartitionState]:
     at_ms = changes[0].received_at_ms if changes else now_ms
     return counted_back(partitions, (one.change for one in changes), at_ms)
+
+
+def _as_known(
+    beginning: dict[PartitionKey, PartitionState],
+    older: Sequence[Recorded],
+    starts_at_ms: int,
+    ledger: Ledger,
+    row: TableRow,
+) -> dict[PartitionKey, PartitionState]:
+    """The beginning as the daemon knew it; as it is where what was recorded before does not lead to it."""
+    table = row.state.table
+    done_ms = ledger.compacted(table.uuid, older[0].received_at_ms if older else starts_at_ms)
+    with suppress(StateError):
+        return as_remembered(beginning, older, done_ms, table, row.facts.fields)
+    return beginning
 
 
 def _remarks(

@@ -11,12 +11,13 @@ others together.
 How late the files of a table come is counted beside it, by the time that the stream was past the end of their partition:
 in octaves of minutes, whatever the partitions' length. From it follows when a partition is over (`over_after_ms`).
 
-Rates are those of a Poisson process, pooled over all partitions of an age; where a partition spec has more fields than
-the time, the partitions of one interval count as one, which errs on the side of waiting.
+Rates are those of a Poisson process, pooled over all partitions of an age. Where a partition spec has more fields than
+the time, a return counts as the part of an interval's partitions that it wrote to: one bucket of a day's sixteen is a
+sixteenth. How many an interval has is learned from those that the stream began under our eyes. Until an interval has
+passed, and wherever partitions come later than their interval, it counts as more, which errs on the side of waiting.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -40,6 +41,9 @@ ENOUGH_RETURNS: Final = 2.0
 """So many returns, before anything is called hot for them."""
 OUTLIER: Final = 2.0
 """The busiest day counts as far as all returns are at most so many times those of the other days."""
+NEWEST: Final = 4
+"""So many intervals are the newest, about which event time is: one before the boundary, and some ahead of it, because a
+boundary that a writer says may lie hours behind its newest rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,13 @@ class Written:
     """What a commit wrote into the partitions of one time span."""
 
     files: int
-    was_quiet: bool
-    """One of them had been quiet: then the writer has come back to it."""
+    quiet: int = 0
+    """How many of them had been quiet: the writer has come back to these."""
+    born: int = 0
+    """How many are there since this commit, less those that are gone."""
 
-
-NOT_WRITTEN: Final = Written(0, was_quiet=False)
+    def __add__(self, other: "Written") -> "Written":
+        return Written(self.files + other.files, self.quiet + other.quiet, self.born + other.born)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,18 @@ class Lateness:
     two, two to four, …"""
     from_ms: int | None = None
     """The boundary when it began to learn."""
+    reached_ms: int | None = None
+    """The boundary at the last commit."""
+    intervals: float = 0
+    """Intervals that the boundary has passed."""
+    born: float = 0
+    """Partitions that came to them while they were the newest."""
+
+    @property
+    def width(self) -> float:
+        """How many partitions an interval has, as far as that is known."""
+        # More, because an interval has its partitions before it is over.
+        return max(self.born / (self.intervals + NEWEST), 1.0)
 
     def after(
         self, written: Mapping[TimeSpan, Written], boundary_ms: int, partitions: int, committed_at_ms: int
@@ -134,11 +152,13 @@ class Lateness:
         ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
         fading = 0.5 ** (passed_ms / HALF_LIFE_MS)
         ages = [_watched(age, number, passed_ms, fading, partitions) for number, age in enumerate(ages)]
-        back = (span for span, one in written.items() if one.was_quiet)
-        counts = Counter(_age_of(boundary_ms - span.end_ms, span.length_ms) for span in back)
+        counts, width = dict[int, float](), self.width
+        for span, one in written.items():
+            number = _age_of(boundary_ms - span.end_ms, span.length_ms)
+            if one.quiet and 0 <= number < len(ages):
+                counts[number] = counts.get(number, 0) + min(one.quiet / width, 1)
         for number, count in counts.items():
-            if 0 <= number < len(ages):
-                ages[number] = _returned(ages[number], count, committed_at_ms)
+            ages[number] = _returned(ages[number], count, committed_at_ms)
         return Lateness(
             tuple(ages),
             committed_at_ms if self.since_ms is None else self.since_ms,
@@ -146,7 +166,27 @@ class Lateness:
             oldest_ms,
             *self._files_after(written, boundary_ms, fading),
             boundary_ms if self.from_ms is None else self.from_ms,
+            boundary_ms,
+            *self._width_after(written, boundary_ms, length_ms, fading),
         )
+
+    def _width_after(
+        self, written: Mapping[TimeSpan, Written], boundary_ms: int, length_ms: int, fading: float
+    ) -> tuple[float, float]:
+        """Intervals that have passed, and the partitions that came to them.
+
+        What comes to an older interval may have been there before, and what lies far ahead is of a clock that is wrong.
+        """
+        if self.from_ms is None or self.reached_ms is None:
+            return 0.0, 0.0
+        passed = max(boundary_ms - self.reached_ms, 0) / max(length_ms, 1)
+        born = sum(
+            one.born
+            for span, one in written.items()
+            if span.start_ms > self.from_ms
+            and -1 <= (span.start_ms - boundary_ms) / max(span.length_ms, 1) <= NEWEST - 1
+        )
+        return self.intervals * fading + passed, max(self.born * fading + born, 0.0)
 
     def _files_after(
         self, written: Mapping[TimeSpan, Written], boundary_ms: int, fading: float
@@ -227,7 +267,7 @@ def _watched(age: Age, number: int, passed_ms: int, fading: float, partitions: i
     )
 
 
-def _returned(age: Age, count: int, at_ms: int) -> Age:
+def _returned(age: Age, count: float, at_ms: int) -> Age:
     is_new_day = abs(at_ms - age.day_from_ms) >= DAY_MS
     return replace(
         age,

@@ -17,7 +17,7 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES, Origin
 from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, is_append, without
-from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
+from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
 from isotherm.core.model.tables import PartitionField
@@ -202,7 +202,7 @@ def apply(
         boundary_ms=_boundary_after(state.boundary_ms, change, fields),
         foreign_commits=number,
         partitions=state.partitions + born - gone,
-        lateness=_lateness_after(state, partitions, change, fields),
+        lateness=_lateness_after(commit, partitions, after),
         appends=state.appends.after(change, at_ms, is_believed=stamped_at_ms is None),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
@@ -379,22 +379,22 @@ def _boundary_after(before_ms: int | None, change: Change, fields: tuple[Partiti
 
 
 def _lateness_after(
-    state: TableState,
+    commit: _Commit,
     partitions: Mapping[PartitionKey, PartitionState],
-    change: Change,
-    fields: tuple[PartitionField, ...],
+    after: Mapping[PartitionKey, PartitionState | None],
 ) -> Lateness:
     """What the change says of late writes. Ages are told from the boundary before it.
 
     Who writes on and on is not back: a return is a write to a partition that nobody had written to for a while.
     """
-    if not change.is_foreign_write or state.boundary_ms is None:
-        return state.lateness
+    change, before = commit.change, commit.before
+    if not change.is_foreign_write or before.boundary_ms is None:
+        return before.lateness
     written: dict[TimeSpan, Written] = {}
     for key, delta in change.partitions.items():
-        if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None:
-            last_ms = partitions.get(key, NO_PARTITION).last_write_at_ms or 0
-            was_quiet = change.committed_at_ms - last_ms >= RETURN_MS
-            so_far = written.get(span, NOT_WRITTEN)
-            written[span] = Written(so_far.files + delta.added.files, so_far.was_quiet or was_quiet)
-    return state.lateness.after(written, state.boundary_ms, state.partitions, change.committed_at_ms)
+        if (delta.added or delta.removed) and (span := time_span(key, commit.fields)) is not None:
+            quiet_ms = change.committed_at_ms - (partitions.get(key, NO_PARTITION).last_write_at_ms or 0)
+            born = (after[key] is not None) - (key in partitions)
+            one = Written(delta.added.files, int(quiet_ms >= RETURN_MS), born)
+            written[span] = written[span] + one if span in written else one
+    return before.lateness.after(written, before.boundary_ms, before.partitions, change.committed_at_ms)

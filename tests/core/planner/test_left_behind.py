@@ -159,7 +159,7 @@ def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():
     days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
     for _ in range(400):
         at_ms += 30 * MINUTE
-        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+        lateness = lateness.after(dict.fromkeys(days, Written(1, quiet=1)), 10 * DAY, 10, at_ms)
     around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
     large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
     crumbs = replace(large, data={**large.data, **files(30, MIB)})
@@ -183,7 +183,7 @@ def test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back(paus
     days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
     for _ in range(400):
         at_ms += 30 * MINUTE
-        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+        lateness = lateness.after(dict.fromkeys(days, Written(1, quiet=1)), 10 * DAY, 10, at_ms)
     around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
     large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
     known = replace(large, pauses_ms=tuple(one * MINUTE for one in pauses_min))
@@ -199,7 +199,7 @@ def test_the_rule_is_looked_at_again_once_the_present_pause_has_outlasted_a_shor
     days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
     for _ in range(400):
         at_ms += 30 * MINUTE
-        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+        lateness = lateness.after(dict.fromkeys(days, Written(1, quiet=1)), 10 * DAY, 10, at_ms)
     around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
     large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
     known = replace(large, pauses_ms=tuple(one * MINUTE for one in (180, 180, 180, 20)))

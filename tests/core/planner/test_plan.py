@@ -159,6 +159,7 @@ def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(c
     assert (decision.verdict is Verdict.DUE) is (count == 12)
 
 
+WRITTEN_LARGE = {"compacted_at_ms": None, "data": files(4, 128 * MIB)}
 LATE = {"arrivals": (Arrival.before_all(NOW),), "compacted_at_ms": NOW - DAY}
 
 
@@ -172,6 +173,9 @@ LATE = {"arrivals": (Arrival.before_all(NOW),), "compacted_at_ms": NOW - DAY}
         (LATE, {}, 7, 80 * MIB, Verdict.CLEAN),
         ({**LATE, "arrivals": ()}, {}, 6, MIB, Verdict.CLEAN),
         ({**LATE, "compacted_at_ms": None}, {}, 6, MIB, Verdict.CLEAN),
+        ({**LATE, **WRITTEN_LARGE}, {}, 5, MIB, Verdict.CLEAN),
+        ({**LATE, **WRITTEN_LARGE}, {}, 6, MIB, Verdict.DUE),
+        ({**LATE, **WRITTEN_LARGE, "arrivals": ()}, {}, 6, MIB, Verdict.CLEAN),
         ({**LATE, "deletes": {FileKind.POSITION_DELETES: FileStats(1, 1, 9)}}, {}, 6, MIB, Verdict.CLEAN),
         (LATE, {"facts": facts(fields=BUCKETS)}, 6, MIB, Verdict.CLEAN),
         (LATE, {"facts": facts(fields=BUCKETS)}, 20, MIB, Verdict.DUE),
@@ -184,13 +188,17 @@ LATE = {"arrivals": (Arrival.before_all(NOW),), "compacted_at_ms": NOW - DAY}
         "large late ones",
         "by somebody who does more than append",
         "the first",
+        "few beside large ones",
+        "beside large ones",
+        "beside large ones by somebody who does more than append",
         "beside deletes",
         "in a bucket",
         "many in a bucket",
     ],
 )
 def test_of_rows_that_came_late_six_small_files_are_enough(changes, where, count, size, verdict):
-    state = replace(partition(0), data=files(count, size), last_write_at_ms=0, **changes)
+    data = changes.get("data", {}) | files(count, size)
+    state = replace(partition(0), last_write_at_ms=0, **{**changes, "data": data})
 
     assert plan(view({key(1): state}, **where), Policy(), NOW).of_partitions[0].verdict is verdict
 

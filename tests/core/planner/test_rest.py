@@ -19,7 +19,7 @@ from support.planned import POLICY
     ("compacted_ago", "written_ago", "count", "verdict"),
     [
         (2 * HOUR, HOUR, 10, Verdict.RESTING),
-        (2 * HOUR, HOUR, 60, Verdict.DUE),
+        (2 * HOUR, HOUR, 80, Verdict.DUE),
         (DAY, HOUR, 10, Verdict.DUE),
         (HOUR, 2 * HOUR, 10, Verdict.DUE),
         (-HOUR, HOUR, 10, Verdict.DUE),
@@ -38,7 +38,7 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
 
         assert decision.wake.at_ms == until_ms
         assert decision.why.startswith(
-            f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 15 (it is 2.50): "
+            f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 20 (it is 2.50): "
         )
 
 

@@ -5,9 +5,9 @@ import pytest
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
-from isotherm.core.replay.history import carried_over, counted_back
+from isotherm.core.replay.history import as_remembered, carried_over, counted_back
 from isotherm.core.state import PartitionState, StateError
-from support.builders import MIB, NOW, added, change, files, key
+from support.builders import DAY, HOURLY, MIB, NOW, TABLE, added, change, files, key, removed
 
 
 def carried(here, **delta):
@@ -76,3 +76,21 @@ def test_changes_that_do_not_lead_to_the_state_are_refused():
 
     with pytest.raises(StateError, match="would have held"):
         counted_back({key(): PartitionState(files(2))}, [one], NOW)
+
+
+def test_when_a_partition_was_compacted_before_what_is_known_of_it_the_ledger_tells():
+    """Here the daemon compacted it once more since: its state tells only that."""
+    there = PartitionState(files(1, 3 * MIB, 300), last_write_at_ms=NOW, compacted_at_ms=NOW)
+    merged = PartitionDelta(
+        {**removed(3).data, **added(1, 3 * MIB, 300).data}, {}, added(1).added, removed(3).removed
+    )
+    ours = change(2, 1, {key(): merged}, origin=Origin.MAINTENANCE)
+    before = counted_back({key(): there}, [ours], NOW)
+    done_ms = {key(): NOW - DAY, key(2): NOW - DAY}
+    known = as_remembered(before, [], done_ms, TABLE, HOURLY)
+
+    assert before[key()].compacted_at_ms is None
+    assert {where: (one.compacted_at_ms, one.data_total.files) for where, one in known.items()} == {
+        key(): (NOW - DAY, 3)
+    }
+    assert known[key()].arrivals

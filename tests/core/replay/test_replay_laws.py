@@ -9,7 +9,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.policy.windows import opening
-from isotherm.core.replay.history import counted_back
+from isotherm.core.replay.history import as_remembered, counted_back
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.state import TableState, apply
 from support.builders import BUCKETS, DAY, HOUR, HOURLY, KIB, MIB, MINUTE, NOW, SECOND, TABLE, facts, key
@@ -72,14 +72,14 @@ policies = st.builds(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
         # after hours only, here as in the service. What is kept is then not what planning now would say.
         cold=Cold(after=after, quiet_for=quiet, quiet_commits=commits, quiet_at_most="2h", late_write_risk=1),
-        compact=Compact(min_files=few, fill_files=max(few - 1, 2)),
+        compact=Compact(min_files=few, fill_files=5 if few == "learned" else max(few - 1, 2)),
         expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest, every=every),
         work=work,
     ),
     st.sampled_from([0, 1, 2.5]),
     st.sampled_from(["0s", "5m", "1h"]),
     st.sampled_from([0, 2, 10]),
-    st.integers(2, 6),
+    st.sampled_from(["learned", 2, 3, 4, 5, 6]),
     st.sampled_from(["10m", "3h"]),
     st.integers(1, 5),
     st.integers(1, 5),
@@ -246,3 +246,27 @@ def test_counting_back_from_the_end_gives_the_beginning(writer):
     assert {k: (p.data, p.deletes) for k, p in (at_cut if changes else {}).items()} == {
         k: (p.data, p.deletes) for k, p in before.items()
     }
+
+
+def as_the_daemon(partitions):
+    """What it knows of partitions beside their files: when it compacted them, and whether writers appended since."""
+    return {key: (one.data, one.compacted_at_ms, bool(one.arrivals)) for key, one in partitions.items()}
+
+
+@given(writers(), st.integers(0, 100))
+def test_a_history_begins_with_what_the_daemon_knew_of_it(writer, percent):
+    """Of when it had compacted a partition: more than once, and of what was appended before and after."""
+    cut = len(writer.recorded) * percent // 100
+    state, partitions, at_cut = TableState(TABLE, None), {}, {}
+    for number, one in enumerate(writer.recorded):
+        if number == cut:
+            at_cut = partitions
+        applied = apply(state, partitions, one.change, HOURLY, one.received_at_ms)
+        state = applied.state
+        partitions = {k: p for k, p in {**partitions, **applied.partitions}.items() if p is not None}
+    if cut == len(writer.recorded):
+        at_cut = partitions
+    older, since = writer.recorded[:cut], writer.recorded[cut:]
+    beginning = counted_back(partitions, (one.change for one in since), NOW)
+
+    assert as_the_daemon(at_cut) == as_the_daemon(as_remembered(beginning, older, {}, TABLE, HOURLY))

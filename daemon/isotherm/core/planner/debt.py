@@ -168,7 +168,7 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     below_bytes, small = tier(partition.data, target, only_worth_it=is_learned)
     # One file alone is no work, whatever a schedule says.
     many = small.files if small.files > 1 else 0
-    least = enough(compact.min_files, is_late=has_time and _came_late(partition))
+    least = enough(compact.min_files, is_late=has_time and _came_late(partition, target))
     worth, little = gain(small, target), _too_few(small, target)
     of_files = [
         Trigger(
@@ -206,9 +206,13 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     )
 
 
-def _came_late(partition: PartitionState) -> bool:
-    """Whether the small files of a partition came after a job of it, and were appended."""
-    return partition.compacted_at_ms is not None and bool(partition.arrivals) and not partition.deletes
+def _came_late(partition: PartitionState, target: int) -> bool:
+    """Whether small files were appended beside what is large enough: to what we compacted, or was written so."""
+    if not partition.arrivals or partition.deletes:
+        return False
+    if partition.compacted_at_ms is not None:
+        return True
+    return partition.smaller_than(SMALL * target).files < partition.data_total.files
 
 
 def _can_merge(partition: PartitionState, compact: Compact) -> bool:

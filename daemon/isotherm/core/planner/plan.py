@@ -40,10 +40,10 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 33
+RULES = 34
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
-REST_SCORE = 15.0
+REST_SCORE = 20.0
 """From this score on a partition is due even while it rests from its last job."""
 
 NOTHING_SAID = Policy(

@@ -142,13 +142,14 @@ class Compact(Settings):
     min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of
-    rows that came late: appended to a partition of time that was compacted before, and that holds no delete file; in
-    either case where a job leaves a file less for each one of the target size that it reads. A number holds as it stands."""
+    rows that came late: appended to a partition of time that was compacted before, or has files that are not small, and
+    that holds no delete file; in either case where a job leaves a file less for each one of the target size that it reads.
+    A number holds as it stands."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and a job leaves a file less for
     each one of that size that it reads."""
     rest: Span = 86_400_000
-    """A partition that is written again after a job of it rests for so long, unless it owes fifteen times as much as is
+    """A partition that is written again after a job of it rests for so long, unless it owes twenty times as much as is
     due: who is written on and on is not rewritten on and on. Meanwhile position-delete files are merged, once they are due
     by themselves. After a job in vain, because a writer came back, it waits a twenty-fourth of this, then twice as long, up
     to all of it. Shorter where partitions live for hours; a few hours below a day where windows are of the night."""

@@ -10,7 +10,7 @@ from everything that is in the partition, each bucket by its share of rows. Rows
 others remove are an estimate, and that such a writer would have rewritten larger files is not in it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
@@ -18,8 +18,8 @@ from isotherm.contract.summary import Origin
 from isotherm.core.appends import Arrival, is_append
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, total
-from isotherm.core.model.tables import Snapshot, TableFacts
-from isotherm.core.state import NO_PARTITION, PartitionState, StateError
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.state import NO_PARTITION, PartitionState, StateError, TableState, apply
 
 NAMES_ROWS = frozenset({FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS})
 """Each of their rows deletes one row; how many an equality delete takes with it, nobody has counted."""
@@ -79,6 +79,8 @@ def counted_back(
 ) -> dict[PartitionKey, PartitionState]:
     """What was there before some changes, given what is there after them. Everything counts as written at `at_ms`.
 
+    When we compacted a partition before is not known where we did so again since: `as_remembered` says it.
+
     Raises:
         StateError: the changes do not lead to these partitions.
     """
@@ -87,11 +89,9 @@ def counted_back(
         k: dict(p.deletes) for k, p in partitions.items()
     }
     sizes = {key: partition.position_deletes for key, partition in partitions.items()}
-    others: set[PartitionKey] = set()
-    """To which somebody did something else than append."""
+    changes = tuple(changes)
+    ours, others = _touched(changes)
     for change in changes:
-        if change.origin is not Origin.MAINTENANCE and not is_append(change):
-            others |= change.partitions.keys()
         for key, delta in change.partitions.items():
             buckets, kinds = data.setdefault(key, {}), deletes.setdefault(key, {})
             for bucket, stats in delta.data.items():
@@ -109,14 +109,69 @@ def counted_back(
         if left or left_deletes:
             now = partitions.get(key, NO_PARTITION)
             done_ms = now.compacted_at_ms
+            # A job of ours makes all files of a partition old, and what others did to it before is not on record then.
+            is_appended = (now.arrivals or key in ours) and key not in others
             one = PartitionState(left, left_deletes, at_ms, at_ms, 0, delete_sizes=sizes.get(key, {}))
             before[key] = replace(
                 one,
                 delete_sizes=one.position_deletes,
                 compacted_at_ms=done_ms if done_ms is not None and done_ms < at_ms else None,
-                arrivals=(Arrival.before_all(at_ms),) if now.arrivals and key not in others else (),
+                arrivals=(Arrival.before_all(at_ms),) if is_appended else (),
             )
     return before
+
+
+def _touched(changes: Iterable[Change]) -> tuple[set[PartitionKey], set[PartitionKey]]:
+    """The partitions in which we worked, and those to which somebody else did something else than append."""
+    ours, others = set[PartitionKey](), set[PartitionKey]()
+    for change in changes:
+        if change.origin is Origin.MAINTENANCE:
+            ours |= change.partitions.keys()
+        elif not is_append(change):
+            others |= change.partitions.keys()
+    return ours, others
+
+
+def as_remembered(
+    beginning: Mapping[PartitionKey, PartitionState],
+    older: Sequence[Recorded],
+    done_ms: Mapping[PartitionKey, int],
+    table: TableId,
+    fields: tuple[PartitionField, ...],
+) -> dict[PartitionKey, PartitionState]:
+    """What was there at the beginning of a history, with what the daemon knew of it then: its own jobs, and appends.
+
+    Args:
+        beginning: as it was counted back.
+        older: changes that led to it, oldest first.
+        done_ms: when we had last compacted a partition before these.
+        table: whose they are.
+        fields: its partition fields.
+
+    Raises:
+        StateError: the older changes do not lead to the beginning.
+    """
+    partitions = dict(beginning)
+    if older:
+        partitions = counted_back(beginning, (one.change for one in older), older[0].received_at_ms)
+    for key in partitions.keys() & done_ms.keys():
+        if partitions[key].compacted_at_ms is None:
+            partitions[key] = replace(partitions[key], compacted_at_ms=done_ms[key])
+    state = TableState(table, older[0].change.parent_id if older else None)
+    for one in older:
+        applied = apply(state, partitions, one.change, fields, one.received_at_ms)
+        state = applied.state
+        for key, partition in applied.partitions.items():
+            if partition is None:
+                partitions.pop(key, None)
+            else:
+                partitions[key] = partition
+    return {key: _with_what_was_known(one, partitions[key]) for key, one in beginning.items()}
+
+
+def _with_what_was_known(one: PartitionState, then: PartitionState) -> PartitionState:
+    arrivals = (Arrival.before_all(one.last_write_at_ms or 0),) if then.arrivals else ()
+    return replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)
 
 
 def carried_over(change: Change, partitions: Mapping[PartitionKey, PartitionState]) -> Change:

@@ -165,6 +165,17 @@ class Operations(Part):
         )
         return [from_row(Operation, value) for (value,) in rows]
 
+    def compacted(self, uuid: str, before_ms: int) -> dict[PartitionKey, int]:
+        """When the data of each partition was last rewritten before a time, as far as the number of its files tells it."""
+        rows = self.db.execute(
+            "SELECT partition, MAX(json_extract(value, '$.ended_at_ms')) FROM operations WHERE uuid = ? "
+            "AND action = ? AND state = 'done' AND partition IS NOT NULL AND json_valid(value) "
+            "AND json_extract(value, '$.ended_at_ms') < ? "
+            "AND json_extract(value, '$.files_before') <> json_extract(value, '$.files_after') GROUP BY partition",
+            (uuid, Action.COMPACT, before_ms),
+        )
+        return dict(rows.fetchall())
+
     def setbacks(self, uuid: str, latest_ms: int) -> dict[Action, Quarantine]:
         """How often in a row each action on a table as a whole has failed, and until when it is left alone.
 
