@@ -16,6 +16,13 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 
 MUTANTS = (
     Mutant(
+        "a table in another account of Azure is read from ours",
+        "clients/azure.py",
+        "if not account or host.lower() not in {one.lower() for one in hosts}:",
+        "if not account:",
+        "clients/test_azure.py::test_an_account_that_the_operator_did_not_name_is_not_asked",
+    ),
+    Mutant(
         "an upload has no limit as a whole",
         "clients/storage.py",
         "self._store.ask(self._send, self._spool.tell())",

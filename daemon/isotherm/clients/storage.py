@@ -32,6 +32,7 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from isotherm.clients import azure
 from isotherm.clients.local_files import LocalFile
 from isotherm.clients.metadata_file import (
     END_BYTES,
@@ -122,6 +123,17 @@ class RetryingFileIO(PyArrowFileIO):
         if host is not None and host not in self.name_nodes:
             # Where two threads do so at once one may be lost, until its table is loaded again.
             self.name_nodes = (*self.name_nodes, host)[-MOST_NAME_NODES:]
+
+    @staticmethod
+    def parse_location(location: str, properties: Properties = EMPTY_DICT) -> tuple[str, str, str]:
+        """The scheme, the host and the path by which PyArrow knows a location.
+
+        Raises:
+            ForeignAccountError: it lies in an account of Azure that is not the operator's.
+        """
+        scheme, authority, path = PyArrowFileIO.parse_location(location, properties)
+        is_azure = scheme in azure.SCHEMES
+        return scheme, authority, azure.in_container(authority, path, properties) if is_azure else path
 
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
         ask_in_time(self.regions)
