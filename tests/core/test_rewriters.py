@@ -31,18 +31,22 @@ def test_a_clock_that_was_ahead_makes_nobody_forget():
 
 
 def test_a_table_is_known_from_its_first_commit_on_or_from_where_its_history_begins():
-    assert known_since_ms(None, NOW) == 0
-    assert known_since_ms(Snapshot(1, 1, NOW - DAY), NOW) == 0
-    assert known_since_ms(Snapshot(9, 9, NOW - DAY), NOW) == NOW - DAY
-    assert known_since_ms(Snapshot(9, 9, NOW + DAY), NOW) == NOW
+    assert known_since_ms(None, NOW, is_whole=False) == 0
+    assert known_since_ms(Snapshot(1, 1, NOW - DAY), NOW, is_whole=True) == 0
+    assert known_since_ms(Snapshot(1, 1, NOW - DAY), NOW, is_whole=False) == NOW - DAY
+    assert known_since_ms(Snapshot(9, 9, NOW + DAY), NOW, is_whole=False) == NOW
 
 
 def test_what_expired_unseen_begins_the_watch_again():
     watch = Watch(0, 7, NOW)
     oldest = Snapshot(9, 9, NOW - DAY)
 
-    assert watch == watch.after_gap(oldest, 8, NOW) == watch.after_gap(None, 8, NOW)
-    assert Watch(NOW - DAY, 7, NOW) == watch.after_gap(oldest, 7, NOW)
+    def after(first, followed_through):
+        return watch.after_gap(first, followed_through, NOW, is_whole=False)
+
+    assert watch == after(oldest, 8) == after(None, 8)
+    assert Watch(NOW - DAY, 7, NOW) == after(oldest, 7)
+    assert Watch(NOW - DAY, 7, NOW) == after(Snapshot(9, 0, NOW - DAY), 7), "format 1 numbers nothing"
 
 
 def test_for_a_fortnight_nobody_can_say_that_nobody_rewrites():

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pyiceberg.exceptions import TooManyRequestsError
 from pyiceberg.table import Table
 
 from isotherm.core.model.jobs import OutcomeKind
@@ -11,7 +10,7 @@ from isotherm.iceberg.expiry import read
 from isotherm.runtime.clock import now_ms
 from support.expiring import expired, ids
 from support.faults import FaultyCatalog, OnRest
-from support.refusals import REFUSED, UNCLEAR, in_short
+from support.refusals import BUSY, REFUSED, UNCLEAR, in_short
 
 
 def answering(error: Exception, sent: list[int], *, lands: bool = False) -> Any:
@@ -24,7 +23,7 @@ def answering(error: Exception, sent: list[int], *, lands: bool = False) -> Any:
     return hook
 
 
-@pytest.mark.parametrize("error", [*REFUSED, TooManyRequestsError("slow down")], ids=in_short)
+@pytest.mark.parametrize("error", [*REFUSED, *BUSY], ids=in_short)
 def test_an_expiry_that_a_catalog_refuses_has_failed_whichever_catalog_it_is(
     catalog: Any, table: Table, error: Exception
 ) -> None:
@@ -46,7 +45,7 @@ def test_where_pyiceberg_writes_the_metadata_its_own_no_is_told_as_that(catalog:
     assert outcome.why == "snapshots of this table cannot be expired yet: v3"
 
 
-@pytest.mark.parametrize("error", [*REFUSED, TooManyRequestsError("slow down")], ids=in_short)
+@pytest.mark.parametrize("error", [*REFUSED, *BUSY], ids=in_short)
 def test_a_refusal_of_the_second_copy_of_an_expiry_is_none(
     catalog: Any, table: Table, error: Exception
 ) -> None:

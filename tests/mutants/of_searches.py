@@ -8,6 +8,14 @@ REWRITERS = "service/test_rewriters.py::"
 
 MUTANTS = (
     Mutant(
+        "the first commit after an upgrade is a table's first",
+        "iceberg/values.py",
+        " and snapshot.parent_snapshot_id is None and is_all",
+        "",
+        REWRITERS
+        + "test_of_a_table_that_was_upgraded_the_first_commit_of_format_2_is_not_the_first_of_all[1-False]",
+    ),
+    Mutant(
         "the file that tells a store's time is found by no search",
         "iceberg/maintainer.py",
         "isotherm-clock-{uuid4()}.stats",
@@ -304,15 +312,15 @@ MUTANTS = (
     Mutant(
         "what expired unseen counts as watched",
         "service/rewriters.py",
-        "if state is None:\n        watch = watch.after_gap",
-        "if False:\n        watch = watch.after_gap",
+        "if state is None:\n        followed =",
+        "if False:\n        followed =",
         REWRITERS + "test_what_expired_while_no_daemon_was_there_begins_the_fortnight_again",
     ),
     Mutant(
         "what only a search or a deletion has read counts as watched",
         "service/rewriters.py",
-        "_oldest(loaded), ledger.followed_through(uuid), now_ms",
-        "_oldest(loaded), ledger.seen_through(uuid), now_ms",
+        "followed = ledger.followed_through(uuid)",
+        "followed = ledger.seen_through(uuid)",
         REWRITERS + "test_what_only_a_search_has_read_counts_as_unseen",
     ),
     Mutant(

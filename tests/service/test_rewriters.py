@@ -123,6 +123,30 @@ def test_a_rewrite_of_somebody_elses_is_remembered_once_it_has_expired(lab, lost
     service.stop()
 
 
+@pytest.mark.parametrize(("version", "is_known"), [("1", False), ("2", True)])
+def test_of_a_table_that_was_upgraded_the_first_commit_of_format_2_is_not_the_first_of_all(
+    tmp_path, version, is_known
+):
+    """It has the sequence number 1, whatever was done before and has expired."""
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    table = lab.create(**{"format-version": version})
+    if version == "1":
+        lab.append(table, 1, announce=False)
+        with table.refresh().transaction() as upgrade:
+            upgrade.upgrade_table_version(2)
+        lab.append(table, 1, announce=False)
+        expire_all_but_the_head(lab, table)
+    else:
+        lab.append(table, 1, announce=False)
+    assert table.refresh().current_snapshot().sequence_number == 1
+    service = started(lab)
+    turn(service)
+
+    assert (facts(service, table).watched_since_ms is None) == is_known
+    service.stop()
+    lab.executor.stop()
+
+
 def test_one_that_came_and_expired_between_two_looks_is_remembered(lab):
     """Events brought it into the state, and no look at the metadata has ever seen it."""
     table = filled(lab)

@@ -4,7 +4,7 @@ from typing import Any
 
 import requests
 from botocore.exceptions import ClientError
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import RESTError, TooManyRequestsError
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 
@@ -39,10 +39,13 @@ REFUSED = [
     ProgrammingError("UPDATE iceberg_tables", {}, Exception("permission denied")),
     IntegrityError("UPDATE iceberg_tables", {}, Exception("permission denied")),
 ]
+BUSY = [TooManyRequestsError("429"), aws("ThrottlingException", 400), aws("RequestLimitExceeded", 503)]
 UNCLEAR = [
     answered(404),
     answered(408),
     aws("InternalServiceException", 500),
     aws("RequestTimeout", 408),
+    aws("OperationTimeoutException", 400),
+    aws("FederationSourceRetryableException", 400),
     IntegrityError(None, None, Exception("at the end of the transaction")),
 ]

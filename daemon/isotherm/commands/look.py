@@ -214,7 +214,7 @@ def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: in
         appends=scan.appends,
     )
     fields = with_epochs(loaded.facts.fields, resolved.policy.cold.epochs)
-    known = Watch(known_since_ms(next(iter(loaded.log()), None), now_ms))
+    known = Watch(known_since_ms(next(iter(loaded.log()), None), now_ms, is_whole=loaded.is_whole))
     view = View(
         around=Surroundings(state, fields),
         facts=replace(known.told(loaded.facts, now_ms), fields=fields),

@@ -28,17 +28,21 @@ class Watch:
     rewritten_at_ms: int = 0
     """When that was seen first: the times of commits are others' words."""
 
-    def after_gap(self, oldest: Snapshot | None, followed_through: int, now_ms: int) -> "Watch":
+    def after_gap(
+        self, oldest: Snapshot | None, followed_through: int, now_ms: int, *, is_whole: bool
+    ) -> "Watch":
         """The same once a table was read from scratch: what expired unseen has not been watched.
 
         Args:
             oldest: the first of the head's ancestors without a gap.
             followed_through: the last sequence number of the version up to which its history was followed before.
             now_ms: the time.
+            is_whole: whether that is the table's first commit.
         """
-        if oldest is None or oldest.sequence_number <= followed_through + 1:
+        # In tables of format 1 each snapshot has the number 0, and no gap shows.
+        if oldest is None or 0 < oldest.sequence_number <= followed_through + 1:
             return self
-        return replace(self, since_ms=known_since_ms(oldest, now_ms))
+        return replace(self, since_ms=known_since_ms(oldest, now_ms, is_whole=is_whole))
 
     def sees(self, snapshot_id: int | None, now_ms: int) -> "Watch":
         """The same with the newest rewrite that can be seen now, if any can."""
@@ -58,12 +62,9 @@ class Watch:
         )
 
 
-def known_since_ms(oldest: Snapshot | None, now_ms: int) -> int:
-    """Since when a table's own history tells all that was done to it; 0 where that is from its first commit on.
-
-    Its parent does not tell: some catalogs cut it when that expires. In tables of format 1 each snapshot has the number 0.
-    """
-    if oldest is None or oldest.sequence_number == 1:
+def known_since_ms(oldest: Snapshot | None, now_ms: int, *, is_whole: bool) -> int:
+    """Since when a table's own history tells all that was done to it; 0 where that is from its first commit on."""
+    if oldest is None or is_whole:
         return 0
     return min(oldest.committed_at_ms, now_ms)
 

@@ -3,6 +3,8 @@
 Everything else may have landed. An answer that only might mean "no" is not among these.
 """
 
+import re
+
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     BadRequestError,
@@ -18,6 +20,11 @@ _LOST_RACE = "older than last sequence number"
 """How servers around Iceberg's older versions word a lost race, with status 400: another branch was faster."""
 _NOT_TAKEN = frozenset({406, 412, 422})
 """Of REST, besides those above. A 404 may come from a proxy, and a 408 after the request was heard."""
+_THROTTLED = re.compile("Throttl|TooManyRequests|RequestLimitExceeded|ThroughputExceeded|SlowDown")
+"""In the codes by which AWS says that there are too many requests (of botocore's list for its own second attempts)."""
+_UNSURE = re.compile("Timeout|TimedOut|FederationSource")
+"""In codes of Glue's with a status of 400 after which the request may have been heard: OperationTimeoutException, and that
+a source behind Glue has failed."""
 _STATEMENTS = frozenset({"ProgrammingError", "IntegrityError"})
 """Of SQLAlchemy: a right or a column is missing, a trigger or a constraint says no."""
 
@@ -41,19 +48,25 @@ def is_lost_race(err: Exception) -> bool:
 
 def is_busy(err: Exception) -> bool:
     """Whether a catalog has not taken a request because there are so many: it may take the next one."""
-    return isinstance(err, TooManyRequestsError)
+    return isinstance(err, TooManyRequestsError) or _THROTTLED.search(_said_by_aws(err)[0]) is not None
 
 
 def _is_refused_by_aws(err: Exception) -> bool:
-    """Whether it is an answer of Glue's with a status of the 400s. boto3 is installed where it is used."""
+    """Whether it is an answer of Glue's with a status of the 400s that is not about time."""
+    code, status = _said_by_aws(err)
+    if is_busy(err) or _UNSURE.search(code):
+        return False
+    return "AccessDenied" in code or (400 <= status < 500 and status != 408)
+
+
+def _said_by_aws(err: Exception) -> tuple[str, int]:
+    """The code and the status of an answer of AWS; empty and 0 for all else. boto3 is installed where it is used."""
     answer = getattr(err, "response", None)
     is_aws = any(one.__module__ == "botocore.exceptions" for one in type(err).__mro__)
     if not is_aws or not isinstance(answer, dict):
-        return False
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return "AccessDenied" in answer.get("Error", {}).get("Code", "") or (
-        400 <= status < 500 and status != 408
-    )
+        return "", 0
+    code = answer.get("Error", {}).get("Code", "")
+    return str(code), answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
 def _is_refused_by_sql(err: Exception) -> bool:

@@ -94,7 +94,24 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
         metadata_location=table.metadata_location,
         handle=table,
     )
-    return replace(loaded, facts=replace(loaded.facts, snapshots=len(loaded.ancestors())))
+    ancestors = loaded.ancestors()
+    first = metadata.snapshot_by_id(ancestors[-1]) if ancestors else None
+    return replace(
+        loaded,
+        facts=replace(loaded.facts, snapshots=len(ancestors)),
+        is_whole=first is not None and _is_first(first),
+    )
+
+
+def _is_first(snapshot: PyIcebergSnapshot) -> bool:
+    """Whether a snapshot is a table's first commit.
+
+    That it names no parent does not tell: some catalogs cut it when that expires. And the first commit after an upgrade
+    from format 1 has the number 1 too, but it found files there.
+    """
+    totals = summary_of(snapshot)
+    is_all = totals.get("total-data-files", "") == totals.get("added-data-files", "0")
+    return snapshot.sequence_number == 1 and snapshot.parent_snapshot_id is None and is_all
 
 
 def _list_size(table: Table, known: ListSize | None) -> ListSize:

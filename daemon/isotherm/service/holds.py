@@ -10,6 +10,7 @@ lifts it once more, which is better than the other mistake.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pydantic_core
 
@@ -20,6 +21,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
+from isotherm.runtime.text import without_secrets
 from isotherm.service.failing_tables import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
@@ -38,6 +40,8 @@ def read_hold(key: str, value: bytes) -> Hold:
     """
     try:
         hold = _within_bounds(from_json(Hold, value.decode()))
+        # As the ledger keeps it, or each reading of the topic would find another one there.
+        hold = replace(hold, why=without_secrets(hold.why))
     except ValueError as err:
         return _of_a_newer_version(key, value, err)
     if hold.key != key:

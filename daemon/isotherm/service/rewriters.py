@@ -23,7 +23,8 @@ def note_seen(ledger: Ledger, loaded: LoadedTable, state: TableState | None, now
     known = ledger.watch(uuid)
     watch = _begun(ledger, loaded, now_ms) if known is None else known
     if state is None:
-        watch = watch.after_gap(_oldest(loaded), ledger.followed_through(uuid), now_ms)
+        followed = ledger.followed_through(uuid)
+        watch = watch.after_gap(_oldest(loaded), followed, now_ms, is_whole=loaded.is_whole)
     rewritten_in = loaded.facts.rewritten_in
     if rewritten_in is None and state is not None:
         rewritten_in = state.rewritten_in  # it came and expired between two looks
@@ -39,7 +40,11 @@ def _begun(ledger: Ledger, loaded: LoadedTable, now_ms: int) -> Watch:
     """What is known of a table that nobody has watched so far: its history, and what an older version recorded."""
     uuid, oldest = loaded.table.uuid, _oldest(loaded)
     # Without a snapshot it is new, or had some on other branches, or was emptied.
-    since_ms = now_ms if oldest is None and loaded.seen_through else known_since_ms(oldest, now_ms)
+    since_ms = (
+        now_ms
+        if oldest is None and loaded.seen_through
+        else known_since_ms(oldest, now_ms, is_whole=loaded.is_whole)
+    )
     rewritten_in, is_whole = ledger.recorded_rewrite(uuid)
     recorded_ms = ledger.recorded_since(uuid) if is_whole else None  # what cannot be read may be a rewrite
     watch = Watch(since_ms if recorded_ms is None else min(since_ms, recorded_ms))

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyiceberg.exceptions import TooManyRequestsError
 
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.committer import SENDS
 from support.faults import FaultyCatalog
-from support.refusals import REFUSED, UNCLEAR, in_short
+from support.refusals import BUSY, REFUSED, UNCLEAR, in_short
 from support.rewriting import commit
 from support.two_partitions import NAME, assert_done, assert_failed, contents, ready
 
@@ -64,8 +63,11 @@ def test_what_only_may_be_a_refusal_is_none(catalog: Any, error: Exception) -> N
     assert (len(sent), outcome.kind) == (SENDS, OutcomeKind.UNKNOWN)
 
 
+@pytest.mark.parametrize("error", BUSY, ids=in_short)
 @pytest.mark.parametrize("free_after", [1, SENDS])
-def test_a_catalog_that_is_busy_is_asked_again_and_has_taken_nothing(catalog: Any, free_after: int) -> None:
+def test_a_catalog_that_is_busy_is_asked_again_and_has_taken_nothing(
+    catalog: Any, free_after: int, error: Exception
+) -> None:
     job, rewrite = ready(catalog)
     before, head = contents(catalog), catalog.load_table(NAME).metadata.current_snapshot_id
     sent: list[int] = []
@@ -74,7 +76,7 @@ def test_a_catalog_that_is_busy_is_asked_again_and_has_taken_nothing(catalog: An
         if len(sent) == free_after:
             return real(*arguments)
         sent.append(1)
-        raise TooManyRequestsError("slow down")
+        raise error
 
     outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 

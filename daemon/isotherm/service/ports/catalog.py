@@ -36,6 +36,8 @@ class LoadedTable:
     metadata_location: str
     handle: Any
     """The adapter's own; a PyIceberg table in the real one."""
+    is_whole: bool = False
+    """Whether its history begins with the table's first commit."""
     seen_through: int = 0
     """The highest sequence number that this process ever saw the table have. A version with a lower one is an older one:
     a replica that lags shows it, or the table was restored."""
