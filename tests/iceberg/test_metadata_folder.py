@@ -6,11 +6,14 @@ import json
 import os
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyiceberg.table import StaticTable
+from sqlalchemy.exc import IntegrityError
 
 from isotherm.clients.listing import StoredFile
 from isotherm.core.deletion import FOUND, Cause
@@ -158,6 +161,61 @@ def test_a_commit_that_lost_against_another_says_nothing(lab):
     lab.append(table, 9)
 
     assert against(table.refresh()) == {}
+
+
+def refused(lab, table, times):
+    """Commits that the catalog's database refuses. Each leaves the version behind that it wrote before."""
+    before = set(folder(table).glob("*.metadata.json"))
+    with closing(sqlite3.connect(f"{lab.root}/catalog.db")) as db:
+        db.execute(
+            "CREATE TRIGGER no BEFORE UPDATE ON iceberg_tables BEGIN SELECT RAISE(ABORT, 'read only'); END"
+        )
+        for _ in range(times):
+            with pytest.raises(IntegrityError, match="read only"):
+                lab.append(lab.catalog.load_table("shop.orders"), 9)
+        db.execute("DROP TRIGGER no")
+    return {path.name for path in set(folder(table).glob("*.metadata.json")) - before}
+
+
+def test_what_a_refused_commit_left_cannot_be_told_from_what_a_catalog_lost(lab):
+    """So both keep what was found, until the next commit, or until a person has deleted them."""
+    table = filled(lab)
+    left = refused(lab, table, 1)
+    of_refusal = against(table)
+    for name in left:
+        (folder(table) / name).unlink()
+    lab.append(table, 9)
+    of_loss = against(at_version(lab, table.refresh(), -2))
+
+    def worded(found):
+        return {cause: re.sub(r"\S+\.metadata\.json", "ONE", why) for cause, why in found.items()}
+
+    assert worded(of_refusal) == worded(of_loss)
+    assert of_refusal.keys() == set(FOUND)
+    lost = max(folder(table).glob("*.metadata.json"))
+    lost.unlink()
+    assert against(lab.catalog.load_table("shop.orders")) == {}
+
+
+def test_the_next_commit_settles_what_refused_ones_left(lab):
+    table = filled(lab)
+    refused(lab, table, 3)
+    assert against(table).keys() == set(FOUND)
+
+    lab.append(table, 9)
+
+    assert against(table.refresh()) == {}
+
+
+def test_all_that_refused_commits_left_is_named_at_once(lab):
+    table = filled(lab)
+    left = refused(lab, table, 3)
+    (why,) = set(against(table).values())
+    assert left == set(re.findall(r"\S+?\.metadata\.json", why))
+    refused(lab, table, 9)
+
+    (why,) = set(against(table).values())
+    assert why.endswith(" and 2 more")
 
 
 @pytest.mark.parametrize("name", ["v12.metadata.json", "00012-x.gz.metadata.json"])

@@ -62,6 +62,13 @@ MUTANTS = (
         "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
     ),
     Mutant(
+        "what a refused commit left is named one at a time",
+        "iceberg/metadata_folder.py",
+        "first, why), *others = against",
+        "first, why), *others = against[:1]",
+        "iceberg/test_metadata_folder.py::test_all_that_refused_commits_left_is_named_at_once",
+    ),
+    Mutant(
         "only the newest versions of a folder are looked at",
         "iceberg/metadata_folder.py",
         "unnamed[:MOST] + unnamed[max(len(unnamed) - OLDEST, MOST) :]",

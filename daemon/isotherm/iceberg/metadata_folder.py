@@ -4,7 +4,7 @@ A catalog that was restored, or copied, shows a whole table that is not what it 
 versions that it lacks lie in the folder. So does the metadata of another table that lies here too.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -28,6 +28,8 @@ PAUSES_S = (0.5, 1.5)
 LEFT_BEHIND = "delete it if a commit that failed has left it"
 AT_ONCE = 8
 """Versions that are read together: a packed one is held whole."""
+NAMED = 9
+"""Versions beside the first that are named, where several speak against it: each failed commit leaves one."""
 MOST = 200
 """The newest versions that the table does not name, and that are looked at: two small reads each."""
 OLDEST = 100
@@ -107,8 +109,8 @@ def beside(
         table = table.catalog.load_table(table.name())
         named = _named(table)
         whys = [(one, _of_another_history(table, named, one.said)) for one in mine if one.name not in named]
-        mine = [one for one, why in whys if why is not None]
-        history = next((f"{one.name} {why}" for one, why in whys if why is not None), None)
+        against = [(one, why) for one, why in whys if why is not None]
+        mine, history = [one for one, _ in against], _told(against)
     strangers: dict[str, str] = {}
     for one in read:
         # Elsewhere tables may share a folder; at home they do not.
@@ -133,6 +135,19 @@ class _Unnamed(NamedTuple):
     said: Version | str
     """What it says; of one that cannot be read, why."""
     is_at_home: bool
+
+
+def _told(against: Sequence[tuple[_Unnamed, str]]) -> str | None:
+    """The newest version that speaks against it, and why, with the names of the others: a person looks at all of them at once.
+
+    None where there is none.
+    """
+    if not against:
+        return None
+    (first, why), *others = against
+    names = ", ".join(one.name for one, _ in others[:NAMED])
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    return f"{first.name} {why}" + (f". So it is with {names}{more}" if others else "")
 
 
 def _named(table: Table) -> set[str]:
