@@ -129,6 +129,21 @@ def test_an_hour_has_the_partitions_that_came_while_it_was_the_newest():
     assert learnt.width == ahead.width == 1
 
 
+def test_rows_for_days_of_before_do_not_make_the_hours_of_now_wider():
+    """The table was divided by days once, and each commit still brings one of those a row."""
+    learnt = UNTAUGHT
+    for number in range(20 * 24):
+        now = 5000 * DAY + number * HOUR
+        long_ago = now // DAY * DAY - 40 * DAY
+        written = {
+            TimeSpan(now, now + HOUR): Written(16, 0, 16),
+            TimeSpan(long_ago, long_ago + DAY): Written(1, 1),
+        }
+        learnt = learnt.after(written, now, 2000, now + HOUR)
+
+    assert 13 < learnt.width <= 16
+
+
 def test_an_age_that_was_never_written_again_is_cold_the_longer_the_colder():
     early, late = streamed(1), streamed(20)
 

@@ -175,8 +175,8 @@ MUTANTS = (
     Mutant(
         "a request goes out that the ledger does not know of",
         COMPACTIONS,
-        "operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)",
-        "operation = self._running[job.job_id][0]",
+        "self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()",
+        "self._running[job.job_id][0], sent_at_ms=self.now_ms()",
         "service/test_lost_answers.py::test_a_lost_answer_and_then_not_found_deletes_nothing",
     ),
     Mutant(
@@ -320,10 +320,17 @@ MUTANTS = (
         "core/test_lateness.py::test_of_an_hour_in_buckets_the_rate_of_each_bucket_is_told",
     ),
     Mutant(
+        "an hour is as long as the longest partition that a commit wrote",
+        "core/lateness.py",
+        "length_ms = max(min(span.length_ms for span in newest or written), 1)",
+        "length_ms = max(span.length_ms for span in written)",
+        "core/test_lateness.py::test_rows_for_days_of_before_do_not_make_the_hours_of_now_wider",
+    ),
+    Mutant(
         "what comes late to an hour counts among the partitions that an hour has",
         "core/lateness.py",
-        "and -1 <= (span.start_ms - boundary_ms)",
-        "and -1000 <= (span.start_ms - boundary_ms)",
+        "if -1 <= (span.start_ms - boundary_ms)",
+        "if -1000 <= (span.start_ms - boundary_ms)",
         "core/test_lateness.py::test_an_hour_has_the_partitions_that_came_while_it_was_the_newest",
     ),
     Mutant(

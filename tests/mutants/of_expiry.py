@@ -17,15 +17,22 @@ MUTANTS = (
     Mutant(
         "what was the newest a moment ago goes, because it is old",
         "core/planner/retention.py",
-        "max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms)",
-        "max(one.committed_at_ms, one.left_at_ms)",
+        "max(one.committed_at_ms, later.committed_at_ms, at_ms)",
+        "max(one.committed_at_ms, at_ms)",
         "core/planner/test_expiry.py::test_what_was_the_newest_until_a_moment_ago_stays_however_old_it_is",
     ),
     Mutant(
         "what main left for a branch goes by the branch's own commits",
         "core/planner/retention.py",
-        "max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms)",
+        "max(one.committed_at_ms, later.committed_at_ms, at_ms)",
         "max(one.committed_at_ms, later.committed_at_ms)",
+        "core/planner/test_expiry.py::test_what_main_left_when_a_branch_was_published_counts_from_then",
+    ),
+    Mutant(
+        "what came with a branch goes by its own commits",
+        "core/planner/retention.py",
+        "published_ms = accumulate(known_ms, max)",
+        "published_ms = known_ms",
         "core/planner/test_expiry.py::test_what_main_left_when_a_branch_was_published_counts_from_then",
     ),
     Mutant(
@@ -95,8 +102,8 @@ MUTANTS = (
     Mutant(
         "what was the head when a writer began may go",
         "core/planner/retention.py",
-        "max(next(later, len(view.snapshots or ())) - 1, 0)",
-        "next(later, len(view.snapshots or ()))",
+        "return next((number for number, at_ms in enumerate(left_ms) if at_ms > began_ms), 0)",
+        "return next((number for number, at_ms in enumerate(left_ms) if at_ms > began_ms), 0) + 1",
         "core/planner/test_expiry.py::test_what_a_writer_with_an_open_intent_may_have_begun_on_stays_with_all_that_came_after_it",
     ),
     Mutant(

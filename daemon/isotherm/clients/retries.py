@@ -19,7 +19,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from isotherm.clients.timeouts import LISTING_TIMEOUTS, Patience, StoreSilentError, TricklesError
+from isotherm.clients.timeouts import Patience, StoreSilentError, TricklesError
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -118,14 +118,7 @@ class Store:
 
         It may be the answer that is large, so it is no silence of the store.
         """
-
-        def attempt() -> T | None:
-            try:
-                return self._patience.within(action, timeouts=LISTING_TIMEOUTS)
-            except TricklesError:
-                return None
-
-        return self._asked(attempt)
+        return self._asked(lambda: self._patience.listed(action))
 
     def _asked(self, action: Callable[[], T]) -> T:
         left_s = self._breaker.left_s

@@ -23,6 +23,9 @@ LEAST_BYTES_PER_S = 16 * 1024
 """An answer, or an upload, has more time for its size: so much comes on a slow line that many requests share."""
 LISTING_TIMEOUTS = 27
 """For all that lies in a folder, whose number nobody knows: nine minutes, in which S3 lists two million files."""
+LONGEST_LISTING_S = 540.0
+"""Also where a request may be silent for longer: a step of a search has ten minutes, and then goes on in the folder's own
+folders."""
 
 
 class StoreSilentError(TimeoutError):
@@ -36,6 +39,10 @@ class TricklesError(StoreSilentError):
         super().__init__(errno.ETIMEDOUT, why)
 
 
+class NotWholeError(TricklesError):
+    """It was asked, and what came by then was not all."""
+
+
 class Patience:
     """For how long a store's requests are waited for, and those that were given up."""
 
@@ -44,12 +51,26 @@ class Patience:
         self._timeout_s = timeout_s
         self._hanging = Hanging(clock_s)
 
-    def within(self, action: Callable[[], T], size_bytes: int = 0, timeouts: int = TIMEOUTS) -> T:
+    def within(self, action: Callable[[], T], size_bytes: int = 0) -> T:
         """The result of a request that takes or gives so many bytes, and must be safe at any time.
 
         Raises:
             TricklesError: it took too long, or was not begun: so many others hang, or the system gives no thread.
         """
+        return self._within(action, TIMEOUTS * self._timeout_s + size_bytes / LEAST_BYTES_PER_S)
+
+    def listed(self, action: Callable[[], T]) -> T | None:
+        """The result of a request whose answer may be very large, or None where it takes too long to come whole.
+
+        Raises:
+            TricklesError: it was not begun.
+        """
+        try:
+            return self._within(action, min(LISTING_TIMEOUTS * self._timeout_s, LONGEST_LISTING_S))
+        except NotWholeError:
+            return None
+
+    def _within(self, action: Callable[[], T], limit_s: float) -> T:
         end: Future[T] = Future()
         try:
             self._hanging.begin(end)
@@ -66,11 +87,10 @@ class Patience:
             Thread(target=run, name="isotherm-request", daemon=True).start()
         except RuntimeError as err:
             raise TricklesError(f"{self._name} is not asked: the system gives no thread ({err})") from err
-        limit_s = timeouts * self._timeout_s + size_bytes / LEAST_BYTES_PER_S
         try:
             return end.result(limit_s)
         except TimeoutError as err:
             if end.done():
                 raise  # its own
             self._hanging.give_up(end)
-            raise TricklesError(f"{self._name} timed out: no whole answer came in {limit_s:.0f} s") from err
+            raise NotWholeError(f"{self._name} timed out: no whole answer came in {limit_s:.0f} s") from err

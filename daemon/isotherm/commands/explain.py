@@ -286,7 +286,7 @@ def _of_table(
     inspector: Inspector, row: TableRow, view: View, planned: Plan, resolved: Resolved, now_ms: int
 ) -> Explanation:
     expire = resolved.policy.expire
-    ripe_ms = ripe_on_main_ms(view.snapshots or (), expire)[:1]
+    ripe_ms = ripe_on_main_ms(view.snapshots or (), expire, now_ms)[:1]
     age = "no snapshot"
     if ripe_ms == [FOREVER_MS]:
         age = "the oldest is the newest"

@@ -167,11 +167,11 @@ class Lateness:
             *self._files_after(written, boundary_ms, fading),
             boundary_ms if self.from_ms is None else self.from_ms,
             boundary_ms,
-            *self._width_after(written, boundary_ms, length_ms, fading),
+            *self._width_after(written, boundary_ms, fading),
         )
 
     def _width_after(
-        self, written: Mapping[TimeSpan, Written], boundary_ms: int, length_ms: int, fading: float
+        self, written: Mapping[TimeSpan, Written], boundary_ms: int, fading: float
     ) -> tuple[float, float]:
         """Intervals that have passed, and the partitions that came to them.
 
@@ -179,13 +179,15 @@ class Lateness:
         """
         if self.from_ms is None or self.reached_ms is None:
             return 0.0, 0.0
-        passed = max(boundary_ms - self.reached_ms, 0) / max(length_ms, 1)
-        born = sum(
-            one.born
+        newest = {
+            span: one.born
             for span, one in written.items()
-            if span.start_ms > self.from_ms
-            and -1 <= (span.start_ms - boundary_ms) / max(span.length_ms, 1) <= NEWEST - 1
-        )
+            if -1 <= (span.start_ms - boundary_ms) / max(span.length_ms, 1) <= NEWEST - 1
+        }
+        # By the shortest: a table that is divided by hours now may still get rows for days of before.
+        length_ms = max(min(span.length_ms for span in newest or written), 1)
+        passed = max(boundary_ms - self.reached_ms, 0) / length_ms
+        born = sum(count for span, count in newest.items() if span.start_ms > self.from_ms)
         return self.intervals * fading + passed, max(self.born * fading + born, 0.0)
 
     def _files_after(

@@ -288,7 +288,7 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int, left_at_ms: int) -> 
         token=token_of(summary_of(snapshot)),
         is_pinned=kept_until_ms >= FOREVER_MS,
         kept_until_ms=min(kept_until_ms, FOREVER_MS),
-        left_at_ms=left_at_ms,
+        left_at_ms=min(left_at_ms, FOREVER_MS),
     )
 
 

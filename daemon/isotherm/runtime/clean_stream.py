@@ -33,5 +33,6 @@ class CleanStream:
 
 def clean_errors() -> None:
     """Have nothing that this process writes to standard error repeat a secret."""
-    if not isinstance(sys.stderr, CleanStream):
+    # None where it was closed before the process began: then nothing is written to it.
+    if sys.stderr is not None and not isinstance(sys.stderr, CleanStream):
         sys.stderr = CleanStream(sys.stderr)

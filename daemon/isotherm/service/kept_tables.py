@@ -50,9 +50,11 @@ class KeptTables:
 
     def measure(self) -> None:
         """Measure what was kept since the last time, and let go of others where it is too much."""
-        for uuid in tuple(self._unmeasured):
+        while self._unmeasured:
+            # Each once, also one that cannot be measured.
+            uuid = next(iter(self._unmeasured))
+            del self._unmeasured[uuid]
             self._count(uuid, self._size_of(self._tables[uuid]))
-        self._unmeasured.clear()
 
     def _count(self, uuid: str, size_bytes: int) -> None:
         if size_bytes <= self._ordinary_bytes:

@@ -7,7 +7,7 @@ or they were staged and never published) go by age. Those of other branches stay
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
@@ -134,9 +134,8 @@ def read_by_writers(view: View, now_ms: int) -> int | None:
     if not open_ms:
         return None
     began_ms = min(open_ms) - LOOKED_BEFORE_MS
-    return next(
-        (number for number, at_ms in enumerate(_left_ms(view.snapshots or ())) if at_ms > began_ms), 0
-    )
+    left_ms = _left_ms(view.snapshots or (), now_ms)
+    return next((number for number, at_ms in enumerate(left_ms) if at_ms > began_ms), 0)
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
@@ -164,7 +163,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     read_from = None if is_too_large else read_by_writers(view, now_ms)
     going: list[int] = []
     held: dict[str, int] = {}
-    ripe_ms = ripe_on_main_ms(snapshots, expire)
+    ripe_ms = ripe_on_main_ms(snapshots, expire, now_ms)
     for number, snapshot in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)]):
         if ripe_ms[number] > now_ms:
             continue
@@ -214,22 +213,27 @@ def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: 
     ]
 
 
-def ripe_on_main_ms(snapshots: Sequence[Snapshot], expire: Expire) -> list[int]:
+def ripe_on_main_ms(snapshots: Sequence[Snapshot], expire: Expire, now_ms: int) -> list[int]:
     """When each snapshot of `main`, oldest first, is old enough to go, in milliseconds since the epoch.
 
     That is so long after it stopped being the newest. Until then whoever began to read began with it, however old it was by
     then: a stream may have stood still for a weekend.
     """
-    return [min(at_ms + expire.keep_for, FOREVER_MS) for at_ms in _left_ms(snapshots)]
+    return [min(at_ms + expire.keep_for, FOREVER_MS) for at_ms in _left_ms(snapshots, now_ms)]
 
 
-def _left_ms(snapshots: Sequence[Snapshot]) -> list[int]:
+def _left_ms(snapshots: Sequence[Snapshot], now_ms: int) -> list[int]:
     """When each snapshot of `main`, oldest first, stopped being the newest one, in milliseconds since the epoch.
 
-    That is when the next one came; if this is one of a branch that was published later, then.
+    That is when the next one came; if this is one of a branch that was published later, then. What came with the branch has
+    been a part of `main` since then alone: a writer that began before is validated along all of it.
     """
+    # One clock may be ahead of another; a time in the far future says nothing, and would hold all that comes later.
+    known_ms = [one.left_at_ms if one.left_at_ms < now_ms + DAY_MS else 0 for one in snapshots]
+    published_ms = accumulate(known_ms, max)
     next_ms = [
-        max(one.committed_at_ms, later.committed_at_ms, one.left_at_ms) for one, later in pairwise(snapshots)
+        max(one.committed_at_ms, later.committed_at_ms, at_ms)
+        for (one, later), at_ms in zip(pairwise(snapshots), published_ms, strict=False)
     ]
     return [*next_ms, *[FOREVER_MS for _ in snapshots[-1:]]]
 

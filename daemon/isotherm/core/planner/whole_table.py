@@ -130,7 +130,7 @@ def decide_expiry(
         # Where less is enough, at night, it rests all the same.
         many = min(many, rested, 0.99 * min(_parts(pace, Action.EXPIRE)))
     triggers = [Trigger("expire.at_once", many, why)]
-    ripe_ms = _ripe_ms(view, snapshots, expire)
+    ripe_ms = _ripe_ms(view, snapshots, expire, now_ms)
     free_ms = _free_ms(snapshots, ripe_ms, expire.keep_last)
     oldest_ms = min((at_ms for one, at_ms in free_ms if one in gone), default=None)
     done_ms = min(view.last_done_ms.get(Action.EXPIRE, 0), now_ms)
@@ -186,9 +186,10 @@ def _overdue(
     yield Trigger("expire.max_metadata_size", min(size / limit, part), said)
 
 
-def _ripe_ms(view: View, snapshots: tuple[Snapshot, ...], expire: Expire) -> dict[int, int]:
+def _ripe_ms(view: View, snapshots: tuple[Snapshot, ...], expire: Expire, now_ms: int) -> dict[int, int]:
     """When each snapshot is old enough to go, by its id."""
-    on_main = zip((one.snapshot_id for one in snapshots), ripe_on_main_ms(snapshots, expire), strict=True)
+    ripe_ms = ripe_on_main_ms(snapshots, expire, now_ms)
+    on_main = zip((one.snapshot_id for one in snapshots), ripe_ms, strict=True)
     return {one.snapshot_id: ripe_astray_ms(one, expire) for one in view.astray} | dict(on_main)
 
 
