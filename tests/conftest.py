@@ -1,5 +1,6 @@
 """What every test gets: hypothesis without clocks, `--rewrite` for the stories, one Spark session, real servers."""
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,12 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if not item.get_closest_marker("soak")]
     if long:
         config.hook.pytest_deselected(items=long)
+
+
+def pytest_collection_finish(session):
+    """What was imported and collected stays until the end: the collector looks at it no more, as in the daemon."""
+    del session
+    gc.freeze()
 
 
 @pytest.fixture

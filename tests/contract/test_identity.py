@@ -1,7 +1,7 @@
 """Names of tables, and the levels that they stand for."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isotherm.contract.identity import levels_of, name_from
@@ -28,6 +28,7 @@ def test_a_dot_within_a_level_is_written_and_whatever_has_none_is_joined_by_dots
 
 
 @given(st.lists(LEVEL, min_size=1, max_size=4).map(tuple))
+@example(("%2E",))  # chance finds such a level in most runs, and not in all
 def test_no_two_tables_have_one_name(levels):
     assert levels_of(name_from(levels)) == levels
 

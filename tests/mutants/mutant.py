@@ -76,6 +76,7 @@ def functions_in(source: Path) -> list[FunctionType]:
 @cache
 def functions_now() -> Mapping[str, list[FunctionType]]:
     """All functions of ours that this process has, by file. It looks at every object, so it is asked once."""
+    gc.unfreeze()  # else it is not told of what was collected (tests/conftest.py)
     found = defaultdict(list)
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and one.__code__.co_filename.startswith((str(SOURCE), str(INGEST))):

@@ -1,7 +1,8 @@
 """Plays mutants: some finders with the code as it is, then for each mutant the finder that must find it.
 
 A process of its own, in which pytest collects all finders once. For each play it forks: so nothing of one reaches
-another, and everything is imported once. Two plays are under way at a time.
+another, and everything is imported once. Two plays are under way at a time. A session of Spark takes longer than all
+that is asked of it here, so the plays with Spark are forked, one after another, from a process that has started one.
 
     PYTHONPATH=daemon:ingest:tests python -m mutants.play RESULTS [words of the mutants that are wanted]
 """
@@ -20,6 +21,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import Phase, settings
+from pyspark.sql import SparkSession
 
 from mutants.every import MUTANTS
 from mutants.mutant import REPOSITORY, Mutant, functions_now
@@ -50,11 +52,12 @@ class Player:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        # `make test` runs every one of them; here the first case of one of each file shows that they can be played.
-        # Those with Spark are left out: each play would start a session, beside that of another process.
-        with_spark = {name_of(item) for item in session.items if "spark" in getattr(item, "fixturenames", ())}
-        of_files = [one.finder for one in self.mutants if one.finder.partition("[")[0] not in with_spark]
-        finders = {finder.partition("::")[0]: finder for finder in of_files}.values()
+        # `make test` runs every one of them; here the first case of one of each file shows that they can be played, and
+        # of those with Spark a single one.
+        of_spark = {name_of(item) for item in session.items if "spark" in getattr(item, "fixturenames", ())}
+        with_spark = [one for one in self.mutants if one.finder.partition("[")[0] in of_spark]
+        others = [one for one in self.mutants if one not in with_spark]
+        finders = {finder.partition("::")[0]: finder for finder in (one.finder for one in others)}.values()
         loaded = self.results.with_suffix(".loaded")
         self.begin("", lambda: as_it_is(session, finders, loaded))
         self.wait()
@@ -64,14 +67,37 @@ class Player:
                 import_module(name)
         functions_now()
         gc.freeze()  # what all plays share is copied by none of them for the collector's sake
-        for mutant in self.mutants:
-            if len(self.under_way) >= AT_ONCE:
-                self.wait()
-            self.begin(mutant.breaks, lambda mutant=mutant: with_mutant(session, mutant))
-        while self.under_way:
-            self.wait()
+        of_sessions = self.results.with_suffix(".spark.json")
+        if with_spark:
+            self.begin("", lambda: self.beside_a_session(session, with_spark, of_sessions))
+        self.play(others, AT_ONCE, lambda mutant: with_mutant(session, mutant))
+        if with_spark:
+            self.ends += json.loads(of_sessions.read_text())
         self.results.write_text(json.dumps(self.ends))
         return True
+
+    def beside_a_session(self, session: pytest.Session, mutants: Sequence[Mutant], results: Path) -> int:
+        """Start a session of Spark by one finder with the code as it is, and play mutants beside it.
+
+        A fork asks the session over the connection that it has from here. Nobody else does at that time.
+        """
+        self.results, self.ends, self.under_way = results, [], {}
+        end = as_it_is(session, [mutants[0].finder], results.with_suffix(".loaded"))
+        functions_now.cache_clear()
+        functions_now()
+        gc.freeze()
+        self.play(mutants, 1, lambda mutant: in_an_empty_lake(session, mutant))
+        results.write_text(json.dumps(self.ends))
+        return end
+
+    def play(self, mutants: Iterable[Mutant], at_once: int, end: Callable[[Mutant], int]) -> None:
+        """Play some mutants, so many at a time, and wait for whatever is under way."""
+        for mutant in mutants:
+            if len(self.under_way) >= at_once:
+                self.wait()
+            self.begin(mutant.breaks, lambda mutant=mutant: end(mutant))
+        while self.under_way:
+            self.wait()
 
     def begin(self, name: str, play: Callable[[], int]) -> None:
         """Begin one play, in a process of its own; it ends with what the play gives."""
@@ -118,6 +144,17 @@ def with_mutant(session: pytest.Session, mutant: Mutant) -> int:
     return FOUND if found(session, mutant.finder) else LIVED
 
 
+def in_an_empty_lake(session: pytest.Session, mutant: Mutant) -> int:
+    """The same with Spark: without the tables of the fork before, which counted names from the same number."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    for namespace in spark.sql("SHOW NAMESPACES IN lake").collect():
+        for table in spark.sql(f"SHOW TABLES IN lake.{namespace[0]}").collect():
+            if not table["isTemporary"]:
+                spark.sql(f"DROP TABLE lake.{table['namespace']}.{table['tableName']}")
+    return with_mutant(session, mutant)
+
+
 def found(session: pytest.Session, finder: str, cases: int | None = None) -> bool:
     """Whether a finder finds anything; in so many of its cases."""
     if finder.startswith(SEED):
@@ -128,7 +165,9 @@ def found(session: pytest.Session, finder: str, cases: int | None = None) -> boo
     named = (f"tests/{finder}", f"tests/{finder}[")
     items = (one for one in session.items if one.nodeid == named[0] or one.nodeid.startswith(named[1]))
     for item in islice(items, cases):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        # As if only pytest's session came next, to which Spark's belongs: so that one stays.
+        stays = session if "spark" in getattr(item, "fixturenames", ()) else None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=stays)
         if session.testsfailed > before:
             return True
     return False

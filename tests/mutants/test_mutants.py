@@ -46,9 +46,9 @@ def ends(tmp_path_factory):
 
 @pytest.mark.timeout(1600)
 def test_the_finders_find_nothing_in_the_code_as_it_is(ends):
-    end = ends[0]
+    as_it_is = [one for one in ends if not one["mutant"]]
 
-    assert (end["mutant"], end["end"]) == ("", LIVED), end["said"]
+    assert [one["end"] for one in as_it_is] == [LIVED, LIVED], [one["said"] for one in as_it_is]
 
 
 @pytest.mark.parametrize("name", NAMES)

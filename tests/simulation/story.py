@@ -1,5 +1,6 @@
 """One story: a seed draws a world, what befalls it, and in which order; after each step the judge looks."""
 
+import gc
 import os
 import random
 import shutil
@@ -502,6 +503,11 @@ class Told:
     """What was broken, with the last steps; empty: nothing."""
     counts: Mapping[str, int]
     steps: tuple[str, ...]
+
+
+def imported() -> None:
+    """What stories need is there, with this module: the collector looks at it no more, as in the daemon."""
+    gc.freeze()
 
 
 def told(seed: int, steps: int = STEPS) -> Told:

@@ -17,7 +17,7 @@ import pytest
 
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.clock import monotonic_s
-from simulation.story import PROFILES, STEPS, Told, told
+from simulation.story import PROFILES, STEPS, Told, imported, told
 
 SEEDS = range(1, 501)
 FOUND = (658155783, 658156073, 659560950, 910002254)
@@ -35,7 +35,7 @@ def pool() -> Iterator[ProcessPoolExecutor]:
     """As many processes as there are cores, in which the order of sets of texts is one: it is part of a story."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=imported) as pool,
     ):
         patch.setenv("PYTHONHASHSEED", "0")
         yield pool
