@@ -7,7 +7,8 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.transforms import BucketTransform
 
 from isotherm.core.observations import EventApplied, StateDrifted, TableScanned
-from isotherm.store.fold import JOURNAL_LENGTH
+from isotherm.service import intake
+from isotherm.store.fold import BYTES_OF_PARTITION, JOURNAL_LENGTH
 from support.lab import Lab, believed, counted
 
 OBSERVE = """
@@ -198,6 +199,20 @@ def test_events_of_version_1_are_followed(lab):
 
     assert len([one for one in lab.seen if isinstance(one, EventApplied)]) == 1
     assert is_right(lab, service, table)
+
+
+def test_of_wide_commits_fewer_are_taken_on_faith(lab, monkeypatch):
+    table = lab.create()
+    lab.append(table, 1)
+    service = following(lab, table)
+    monkeypatch.setattr(intake, "JOURNAL_BYTES", 2 * BYTES_OF_PARTITION)
+    for _ in range(3):
+        lab.append(table, 2)
+    hear(service)
+
+    assert len([one for one in lab.seen if isinstance(one, EventApplied)]) == 2
+    assert is_right(lab, service, table)
+    assert service.fold.table(str(table.metadata.table_uuid)).state.on_faith == 0
 
 
 def test_no_more_is_taken_on_faith_than_can_be_undone(lab):

@@ -4,6 +4,21 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "what nobody has confirmed leaves the journal where it is large",
+        "store/fold/journal.py",
+        "(place >= on_faith and kept_bytes > JOURNAL_BYTES)",
+        "kept_bytes > JOURNAL_BYTES",
+        "store/test_fold.py::"
+        "test_of_wide_commits_a_journal_keeps_fewer_but_all_that_nobody_has_confirmed[5-kept2]",
+    ),
+    Mutant(
+        "wide commits are taken on faith as long as narrow ones",
+        "service/intake.py",
+        "return believed_bytes > JOURNAL_BYTES",
+        "return False",
+        "histories/test_found.py::test_of_wide_commits_fewer_are_taken_on_faith",
+    ),
+    Mutant(
         "a file has as many bytes as its manifest says",
         "iceberg/manifests/live.py",
         "if not 0 <= file.file_size_in_bytes <= MAX_FILE_BYTES:",

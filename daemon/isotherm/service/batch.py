@@ -124,7 +124,9 @@ class Batch:
                 continue
             self._fold.save_partitions(uuid, {key: table.partitions[key] for key in table.changed})
             self._fold.save_state(table.row.state, self._heard.pop(uuid, None))
-            self._fold.record(uuid, table.journal)
+            # What was caught up with was read from the catalog, and nothing of it rests on an event.
+            on_faith = table.row.state.on_faith if any(one.announced for one in table.accounts) else 0
+            self._fold.record(uuid, table.journal, on_faith)
             self._ledger.account(uuid, table.accounts)
             received = [one.received_at_ms for one in table.accounts]
             changes = (change for change, _ in table.journal)

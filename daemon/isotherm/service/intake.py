@@ -25,7 +25,7 @@ from isotherm.service.follow import Follower
 from isotherm.service.heard_early import HeardEarly
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
 from isotherm.service.reading_time import EVENTS_FOR_S
-from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
+from isotherm.store.fold import BYTES_OF_PARTITION, JOURNAL_BYTES, JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 MAX_STRANGERS = 1_000
@@ -278,10 +278,11 @@ class Intake:
         # Tables of version 1 have no sequence numbers: theirs are 0.
         if row.state.head is not None and 0 < event.sequence_number <= row.state.sequence_number:
             return None
-        if row.state.on_faith >= JOURNAL_LENGTH:
+        change = batch.read.get(id(event))
+        if row.state.on_faith >= JOURNAL_LENGTH or (change is not None and _is_too_much(row, change)):
             # What the journal does not hold any more could not be held against the catalog.
             return None
-        return batch.read.get(id(event))
+        return change
 
     def _word(self, event: CommitEvent, heard_at_ms: int) -> Word | None:
         """What the event says of its writer's next commits; None where it says nothing, or is ours."""
@@ -292,6 +293,12 @@ class Intake:
         if window.partitions:
             self.fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
         return Word(event.writer, heard_at_ms, window, announces)
+
+
+def _is_too_much(row: TableRow, change: Change) -> bool:
+    """Whether the changes that are believed without a look at the catalog would be too large, were all like this one."""
+    believed_bytes = (row.state.on_faith + 1) * len(change.partitions) * BYTES_OF_PARTITION
+    return believed_bytes > JOURNAL_BYTES
 
 
 def _keys(intent: Intent) -> list[PartitionKey] | None:

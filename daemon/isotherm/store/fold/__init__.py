@@ -1,8 +1,16 @@
 """The fold, and the values that stand in it."""
 
 from isotherm.store.fold.fold import Fold
-from isotherm.store.fold.journal import JOURNAL_LENGTH
+from isotherm.store.fold.journal import BYTES_OF_PARTITION, JOURNAL_BYTES, JOURNAL_LENGTH
 from isotherm.store.fold.partitions import PartitionRow, Tally
 from isotherm.store.fold.tables import TableRow
 
-__all__ = ["JOURNAL_LENGTH", "Fold", "PartitionRow", "TableRow", "Tally"]
+__all__ = [
+    "BYTES_OF_PARTITION",
+    "JOURNAL_BYTES",
+    "JOURNAL_LENGTH",
+    "Fold",
+    "PartitionRow",
+    "TableRow",
+    "Tally",
+]

@@ -38,10 +38,11 @@ CREATE INDEX IF NOT EXISTS partitions_boundary ON partitions (uuid, wake_boundar
 CREATE INDEX IF NOT EXISTS partitions_commits ON partitions (uuid, wake_commits) WHERE wake_commits IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_tally ON partitions (uuid, verdict, score, files, due_since_ms);
 CREATE TABLE IF NOT EXISTS journal (
-    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL,
+    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, bytes INTEGER NOT NULL,
     change TEXT NOT NULL, prior TEXT NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS journal_snapshot ON journal (uuid, snapshot_id);
+CREATE INDEX IF NOT EXISTS journal_size ON journal (uuid, number, bytes);
 CREATE TABLE IF NOT EXISTS intents (
     uuid TEXT NOT NULL, intent_id TEXT NOT NULL, expires_at_ms INTEGER NOT NULL, is_stranger INTEGER NOT NULL,
     names_all INTEGER NOT NULL, size INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, intent_id)
