@@ -72,9 +72,23 @@ MUTANTS = (
     Mutant(
         "what Spark's JVM cannot hold is tried again as it is",
         "isotherm_ingest/failures.py",
-        ' or "java.lang.OutOfMemoryError" in str(error)',
-        "",
+        'return "OutOfMemoryError" in text or any(',
+        "return any(",
         "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "old values that are more than Spark brings to its driver are asked for again as they are",
+        "isotherm_ingest/failures.py",
+        'if "bigger than spark.driver.maxResultSize" in text:',
+        "if False:",
+        "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "the cause that an error keeps out of its text is not looked for",
+        "isotherm_ingest/failures.py",
+        'cause = getattr(cause, "_cause", None) or cause.__cause__',
+        "cause = None",
+        "ingest/test_failures.py::test_what_an_error_keeps_out_of_its_text_is_looked_for_in_its_causes",
     ),
     Mutant(
         "a table's owner fills the memory in which all tables are read",
