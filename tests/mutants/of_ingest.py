@@ -61,6 +61,21 @@ MUTANTS = (
         OF_OWNERS
         + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
     ),
+    Mutant(
+        "what is known of many tables of a topic is cut off where plain words find no room",
+        "isotherm_ingest/mark_text.py",
+        "if len(text.encode()) <= MOST_TEXT:",
+        "if True:",
+        "ingest/test_mark_text.py::test_of_very_many_tables_as_much_is_known_and_the_beginning_of_each_uuid",
+    ),
+    Mutant(
+        "a table that is made again is the one before, where of its uuid the beginning is known",
+        "isotherm_ingest/plan/places.py",
+        "uuid.startswith(known[:-1])",
+        "True",
+        "ingest/batches/test_new_drivers.py::"
+        "test_of_a_topic_with_very_many_tables_none_is_halted_for_changes_that_it_never_lacked",
+    ),
     # What is too large
     Mutant(
         "keys of a megabyte each are one condition",

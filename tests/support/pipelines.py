@@ -77,7 +77,7 @@ class Lake:
 
     def make(self, name):
         self.made += 1
-        self.tables[name] = Table(f"uuid {self.made}")
+        self.tables[name] = Table(f"{self.made:08}-of-a-table")
         return self.tables[name]
 
 
