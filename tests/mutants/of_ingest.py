@@ -76,6 +76,14 @@ MUTANTS = (
         "ingest/batches/test_new_drivers.py::"
         "test_of_a_topic_with_very_many_tables_none_is_halted_for_changes_that_it_never_lacked",
     ),
+    Mutant(
+        "each schema of a batch that brings a column leaves the table with one schema more",
+        "isotherm_ingest/tables/schema_fit.py",
+        "if len(bringing) < 2 or not added:",
+        "if True:",
+        "ingest/tables/test_schema_fit.py::"
+        "test_new_columns_of_all_schemas_of_a_batch_leave_the_table_with_one_schema_more",
+    ),
     # What is too large
     Mutant(
         "keys of a megabyte each are one condition",
