@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+MOST_CAUSES = 20
+"""Of one error. Nothing keeps them from going round in a circle."""
+
 
 class TableRefused(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
     """The table cannot be written until a person looks: the message says what, and what to do."""
@@ -80,13 +83,41 @@ def is_refused(error: BaseException) -> bool:
     return any(mark in str(error) for mark in _REFUSED)
 
 
+_ARROWS = (
+    "org.apache.arrow.memory.OutOfMemoryException",
+    "OutOfDirectMemoryError",
+    "OversizedAllocationException",
+)
+"""Outside of Java's heap: no memory, or a column of more than 2 GiB."""
+
+
 def was_too_much(error: BaseException) -> bool:
-    """Whether fewer messages at once may pass: workers could not make their rows, or Spark's JVM could not hold them."""
-    return isinstance(error, WorkFailed) or "java.lang.OutOfMemoryError" in str(error)
+    """Whether fewer messages at once may pass: workers could not make their rows, or the driver could not hold them."""
+    if isinstance(error, WorkFailed | MemoryError):
+        return True
+    text = _whole(error)
+    if "bigger than spark.driver.maxResultSize" in text:  # the old values that a mirror keeps, for one
+        return True
+    return "OutOfMemoryError" in text or any(mark in text for mark in _ARROWS)
+
+
+def _whole(error: BaseException) -> str:
+    """What an error and its causes say. Some of PySpark's keep theirs out of their text."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < MOST_CAUSES:
+        texts.append(str(cause))
+        cause = getattr(cause, "_cause", None) or cause.__cause__
+    return "\n".join(texts)
 
 
 _TRACEBACK = "Traceback (most recent call last):"
 """Of a worker, which Spark hands on whole. The error itself is the first line behind it that is not indented."""
+
+
+_WAITED = "Exception thrown in awaitResult"
+"""Of the thread that waited for another. What happened there is the cause."""
+_CAUSE = "Caused by: "
 
 
 def brief(error: BaseException) -> str:
@@ -96,5 +127,8 @@ def brief(error: BaseException) -> str:
     raised = [line.strip() for line in of_worker.splitlines() if line and not line[0].isspace()]
     lines = raised[:1] or [line.strip() for line in text.splitlines()]
     told = next((line for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    if _WAITED in told:
+        causes = (line for line in lines if line.startswith(_CAUSE) and _WAITED not in line)
+        told = next(causes, told).removeprefix(_CAUSE)
     text = told.removeprefix(": ") or type(error).__name__
     return text[:500]

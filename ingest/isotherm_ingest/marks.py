@@ -9,12 +9,11 @@ fenced, and learns it with its next commit. Each mark names the driver that wrot
 sees whether another driver has begun meanwhile, and does not fence it.
 """
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -23,15 +22,15 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from isotherm.runtime import logs
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
-from isotherm_ingest.plan.places import Known
+from isotherm_ingest.mark_text import Mark, decoded, encoded, unmarked
+from isotherm_ingest.plan.places import Known, is_table
 from isotherm_ingest.tables.offsets import Position
 
 PIECE_BYTES = 300_000
 """Of one commit; a broker refuses one that is larger than a message may be (a megabyte by default)."""
 TRANSACTION_MS = 600_000
 """A driver that is paused for less within a commit is not taken for dead. Brokers allow 15 minutes by default."""
-MOST_TEXT = 4_000
-"""Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""
+MANY = "after a restart they may be halted once retention has passed their last rows; give them a topic of their own"
 HANGS_AFTER_S = TIMEOUT_S + 5
 """librdkafka looks at no time-out while it waits for the group's coordinator. After a restart of the broker it has waited
 for ten minutes (confluentinc/librdkafka#5456, #5511)."""
@@ -57,20 +56,6 @@ def _waits_for_coordinator(err: BaseException) -> bool:
 
 class TakenOver(RuntimeError):  # noqa: N818 (nobody's mistake)
     """Another driver of the pipeline has begun after this one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far one Kafka partition was seen through."""
-
-    through: int
-    topic_id: str = ""
-    tables: Mapping[str, tuple[str, int | None, int]] = field(default_factory=dict)
-    """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it."""
-    by: str = field(default="", compare=False)
-    """The driver that has written it; empty where somebody else has set the offset."""
-    halted: frozenset[str] = frozenset()
-    """Those of the tables that lack changes, about which a person must decide."""
 
 
 def group_of(pipeline: str) -> str:
@@ -100,6 +85,8 @@ class Marks:
         self._producer: Producer | None = None
         self._is_committing = False
         """A commit was asked for, and its answer is not known: librdkafka takes nothing but the same call again."""
+        self._is_told: set[str] = set()
+        """Topics of which it was told that they have too many tables."""
         self._consumer = kafka_client(
             make_consumer, {**self._common, "group.id": self._group, "enable.auto.commit": False}
         )
@@ -160,8 +147,18 @@ class Marks:
                 for (topic, partition), (mark, text) in piece.items()
             ]
             self._commit(offsets)
+            self._tell_unmarked(piece)
             self._written |= piece.keys()
             yield {position: mark for position, (mark, _) in piece.items()}
+
+    def _tell_unmarked(self, piece: Mapping[Position, tuple[Mark, str]]) -> None:
+        """Tell once of each topic which quiet tables found no room beside its offsets."""
+        for (topic, _), (mark, text) in piece.items():
+            if topic not in self._is_told and (names := unmarked(mark, text)):
+                self._is_told.add(topic)
+                logs.get().warning(
+                    "tables_not_marked", topic=topic, tables=names[:5], of=len(names), hint=MANY
+                )
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
         assert self._producer is not None  # noqa: S101 (a driver takes over before it writes)
@@ -248,48 +245,6 @@ def _pieces(marks: Mapping[Position, Mark]) -> Iterator[dict[Position, tuple[Mar
         yield piece
 
 
-def encoded(mark: Mark) -> str:
-    """What stands beside the offset. Where there are too many tables, those whose own vector says as much go first.
-
-    One that is left out goes on from its own vector, and loses no row. Of the others, a quiet table may be taken for one
-    that lost changes once retention has passed its vector.
-    """
-    behind_first = sorted(
-        mark.tables.items(),
-        key=lambda item: (item[1][1] == mark.through, item[1][2] >= mark.through, item[0]),
-    )
-    kept: dict[str, list[Any]] = {}
-    text = _text(mark, kept)
-    for name, (table_uuid, had, through) in behind_first:
-        longer = _text(mark, {**kept, name: [table_uuid, had, through]})
-        if len(longer.encode()) > MOST_TEXT:
-            break
-        kept[name], text = [table_uuid, had, through], longer
-    return text
-
-
-def _text(mark: Mark, tables: Mapping[str, list[Any]]) -> str:
-    said: dict[str, Any] = {"id": mark.topic_id, "by": mark.by, "tables": tables}
-    if halted := sorted(mark.halted & tables.keys()):
-        said["halted"] = halted
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
-
-
-def decoded(through: int, text: str) -> Mark:
-    """The opposite of `encoded`. What cannot be read says nothing of tables."""
-    try:
-        data = json.loads(text) if text else {}
-        tables = {
-            str(name): (str(table_uuid), None if had is None else int(had), int(reached))
-            for name, (table_uuid, had, reached) in data.get("tables", {}).items()
-        }
-        halted = frozenset(str(name) for name in data.get("halted", ()))
-        return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")), halted)
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as err:
-        logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
-        return Mark(through)
-
-
 def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
     """What the marks say of a table, or None if they do not name it."""
     said = {position: mark.tables[table] for position, mark in sorted(marks.items()) if table in mark.tables}
@@ -297,7 +252,11 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
     if not said:
         return None
     table_uuid = next(reversed(said.values()))[0]
-    mine = {position: one for position, one in said.items() if one[0] == table_uuid}
+    mine = {
+        position: one
+        for position, one in said.items()
+        if is_table(one[0], table_uuid) or is_table(table_uuid, one[0])
+    }
     return Known(
         table_uuid,
         {position: had for position, (_, had, _) in mine.items() if had is not None},

@@ -1,16 +1,21 @@
 """A table whose columns, partitions, key or rows are not as the messages want them: it follows, or is refused and waits."""
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import partition_key
+from isotherm.runtime import clock
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from support.changes import COLUMNS, Source, latest, moment
 from support.ingest_lab import Lab
 from support.messages import key as two_columns
 from support.trading import TABLES, check, trade
+from support.wire import PLACEHOLDER
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 HOUR_0 = 473_352
@@ -84,6 +89,39 @@ def test_an_unchanged_large_value_is_kept(lab: Lab) -> None:
         row["id"]: row["name"] for row in lab.rows("orders")
     }
     assert {1: True, 2: False, 3: None} == {row["id"]: row["paid"] for row in lab.rows("orders")}
+
+
+@pytest.fixture
+def little_is_brought(spark: Any) -> Iterator[None]:
+    """Spark brings no more than a megabyte of what a job finds to its driver."""
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 (Spark's: each job asks this anew)
+    conf, name = context.conf(), "spark.driver.maxResultSize"
+    conf.set(name, "1m")
+    yield
+    conf.remove(name)
+
+
+def test_unchanged_large_values_that_are_more_than_spark_brings_to_its_driver_stay_in_smaller_pieces(
+    lab: Lab, little_is_brought: None
+) -> None:
+    """The messages are small, so nothing that counts them sees it coming."""
+    source = Source("orders")
+    large = {number: f"{number}" * 200_000 for number in range(8)}
+    lab.send("orders", *(source.insert(number, name=name) for number, name in large.items()))
+    lab.ingest()
+    told = {"name": PLACEHOLDER, "paid": True}
+    small = {number: source.value("u", None, {**row, **told}) for number, row in source.rows.items()}
+    lab.send("orders", *((source.key(number), value) for number, value in small.items()))
+    with capture_logs() as logs:
+        for turn in range(8):
+            lab.driver.turn(clock.monotonic_s() + 1_000 * turn)
+
+    assert {number: (name, True) for number, name in large.items()} == {
+        row["id"]: (row["name"], row["paid"]) for row in lab.rows("orders")
+    }
+    failed = [one["error"] for one in logs if one["event"] == "batch_failed"]
+    assert len(failed) == 1
+    assert "bigger than spark.driver.maxResultSize" in failed[0]
 
 
 def test_a_row_that_changes_its_partition_moves(lab: Lab) -> None:

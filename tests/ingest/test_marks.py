@@ -1,12 +1,15 @@
 """Marks on a real broker: committed, fenced, and read again."""
 
 import threading
+import uuid
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from structlog.testing import capture_logs
 
 from isotherm_ingest.kafka import BrokerError
-from isotherm_ingest.marks import Mark, Marks, TakenOver, decoded, encoded, known_of, named
+from isotherm_ingest.mark_text import Mark, encoded
+from isotherm_ingest.marks import Marks, TakenOver, known_of, named
 
 pytestmark = pytest.mark.stack
 
@@ -161,29 +164,21 @@ def test_more_marks_than_one_commit_takes_are_committed_in_pieces(kafka, made):
     marks.close()
 
 
-def test_where_there_is_no_room_for_all_tables_those_whose_vector_says_it_are_left_out():
-    tables = {f"namespace.table_{number:03}": ("0" * 36, 100, 100) for number in range(200)}
-    quiet = {"shop.quiet": ("1" * 36, 5, 100), "shop.behind": ("2" * 36, 5, 5)}
-    mark = decoded(100, encoded(Mark(100, "id", {**tables, **quiet})))
+def test_a_topic_with_more_quiet_tables_than_find_room_is_told_once_and_its_marks_are_committed(kafka, made):
+    kafka.create_topic("marks.quiet")
+    marks = made("quiet")
+    marks.take_over()
+    tables = {f"shop.{uuid.uuid4()}": (str(uuid.uuid4()), 5, 9) for _ in range(300)}
+    with capture_logs() as logs:
+        written(marks, {("marks.quiet", 0): Mark(9, "id", tables)})
+        written(marks, {("marks.quiet", 0): Mark(10, "id", tables)})
 
-    assert quiet.items() <= mark.tables.items()
-    assert len(mark.tables) > 30
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "nonsense",
-        "[]",
-        "[" * 2000,
-        '{"tables": {"a": 7}}',
-        '{"tables": {"a": ["u", "x", 1]}}',
-        '{"tables": {"a": ["u", 1e999, 1]}}',
-    ],
-)
-def test_what_cannot_be_read_says_nothing_of_tables(text):
-    assert decoded(7, text) == Mark(7)
+    kept = marks.read([("marks.quiet", 0)])["marks.quiet", 0].tables
+    assert 50 < len(kept) < 300
+    assert [(one["event"], one["topic"], one["of"]) for one in logs] == [
+        ("tables_not_marked", "marks.quiet", 300 - len(kept))
+    ]
+    marks.close()
 
 
 def test_what_is_known_of_a_table_comes_from_all_its_partitions():

@@ -61,6 +61,29 @@ MUTANTS = (
         OF_OWNERS
         + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
     ),
+    Mutant(
+        "what is known of many tables of a topic is cut off where plain words find no room",
+        "isotherm_ingest/mark_text.py",
+        "if len(text.encode()) <= MOST_TEXT:",
+        "if True:",
+        "ingest/test_mark_text.py::test_of_very_many_tables_as_much_is_known_and_the_beginning_of_each_uuid",
+    ),
+    Mutant(
+        "a table that is made again is the one before, where of its uuid the beginning is known",
+        "isotherm_ingest/plan/places.py",
+        "uuid.startswith(known[:-1])",
+        "True",
+        "ingest/batches/test_new_drivers.py::"
+        "test_of_a_topic_with_very_many_tables_none_is_halted_for_changes_that_it_never_lacked",
+    ),
+    Mutant(
+        "each schema of a batch that brings a column leaves the table with one schema more",
+        "isotherm_ingest/tables/schema_fit.py",
+        "if len(bringing) < 2 or not added:",
+        "if True:",
+        "ingest/tables/test_schema_fit.py::"
+        "test_new_columns_of_all_schemas_of_a_batch_leave_the_table_with_one_schema_more",
+    ),
     # What is too large
     Mutant(
         "keys of a megabyte each are one condition",
@@ -72,9 +95,23 @@ MUTANTS = (
     Mutant(
         "what Spark's JVM cannot hold is tried again as it is",
         "isotherm_ingest/failures.py",
-        ' or "java.lang.OutOfMemoryError" in str(error)',
-        "",
+        'return "OutOfMemoryError" in text or any(',
+        "return any(",
         "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "old values that are more than Spark brings to its driver are asked for again as they are",
+        "isotherm_ingest/failures.py",
+        'if "bigger than spark.driver.maxResultSize" in text:',
+        "if False:",
+        "ingest/batches/test_driver.py::test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces",
+    ),
+    Mutant(
+        "the cause that an error keeps out of its text is not looked for",
+        "isotherm_ingest/failures.py",
+        'cause = getattr(cause, "_cause", None) or cause.__cause__',
+        "cause = None",
+        "ingest/test_failures.py::test_what_an_error_keeps_out_of_its_text_is_looked_for_in_its_causes",
     ),
     Mutant(
         "a table's owner fills the memory in which all tables are read",

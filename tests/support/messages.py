@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 from isotherm_ingest.batches.fan_out import Report
 from isotherm_ingest.first_readable import behind_damage
 from isotherm_ingest.kafka import BrokerError, TooLargeError
+from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
@@ -221,7 +222,7 @@ def _bytes(record):
 
 
 class Marks:
-    """The marks of a pipeline, in memory; each driver has one of these, `store` outlives them."""
+    """The marks of a pipeline, in memory, as Kafka has them; each driver has one of these, `store` outlives them."""
 
     def __init__(self, store):
         self._store = store
@@ -236,7 +237,7 @@ class Marks:
     def write(self, marks):
         if marks and self._store["owner"] is not self:
             raise TakenOver("fenced")
-        self._store |= marks
+        self._store |= {one: decoded(mark.through, encoded(mark)) for one, mark in marks.items()}
         self.written |= marks.keys()
         yield marks
 

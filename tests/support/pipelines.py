@@ -14,6 +14,7 @@ from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written
 from support.messages import Broker, Marks, Message, Session
+from support.spark_errors import HEAP
 
 ORDERS, CUSTOMERS = "shop.public.orders", "shop.public.customers"
 CONFIG = """
@@ -55,6 +56,8 @@ class Lake:
         self.asked = 0
         self.rooms = {}
         """By table, how many rows at once Spark's JVM can hold for it."""
+        self.no_room = HEAP
+        """What Spark says of more."""
         self.unreadable = set()
         """Tables whose metadata cannot be read."""
 
@@ -74,7 +77,7 @@ class Lake:
 
     def make(self, name):
         self.made += 1
-        self.tables[name] = Table(f"uuid {self.made}")
+        self.tables[name] = Table(f"{self.made:08}-of-a-table")
         return self.tables[name]
 
 
@@ -126,7 +129,7 @@ class Writer:
         ]
         assert len(mine) <= done.survey.rows
         if len(mine) > self.lake.rooms.get(self.name, len(mine)):
-            raise RuntimeError("An error occurred.\n: java.lang.OutOfMemoryError: Java heap space")
+            raise RuntimeError(self.lake.no_room)
         table.rows += [(one.topic, one.partition, one.offset) for one in mine]
         if mine:
             table.modes.append(self.stream.mode)

@@ -20,7 +20,8 @@ from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.marks import Mark, Marks, known_of, named
+from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.marks import Marks, known_of, named
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
 from isotherm_ingest.plan.stretches import goes_on, readable

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.places import Known, OnHole, Place
+from isotherm_ingest.plan.places import Known, OnHole, Place, is_table
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
@@ -47,7 +47,8 @@ class TableState:
     def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
         """Keep where it stands, now that everything below `through` was seen for it."""
         new, old = place.known(through), self.known
-        if old is not None and (old.uuid in {"", new.uuid} or self.on_hole == "accept"):
+        is_same = old is not None and is_table(old.uuid, new.uuid)
+        if old is not None and (is_same or not old.uuid or self.on_hole == "accept"):
             # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
             # a topic that was made again since. A replacement that is accepted goes on where the table before it was.
             same = {
@@ -56,7 +57,7 @@ class TableState:
                 if new.topic_ids.get(topic, one) in {one, ""}
             }
             through = {one: reached for one, reached in old.through.items() if one[0] in same}
-            had = old.vector if old.uuid == new.uuid else {}
+            had = old.vector if is_same else {}
             others = {one: had[one] for one in had if one[0] in same and one not in place.next}
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(

@@ -15,6 +15,14 @@ from isotherm_ingest.tables.offsets import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
 
+CUT = "*"
+"""Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""
+
+
+def is_table(known: str, uuid: str) -> bool:
+    """Whether a table is the one whose uuid, or the beginning of it, was known."""
+    return known == uuid or (known.endswith(CUT) and uuid.startswith(known[:-1]))
+
 
 class Lost(StrEnum):
     """How changes came to be missing."""
@@ -38,7 +46,7 @@ class Known:
     """What was last known of a table."""
 
     uuid: str
-    """Empty where it was never written: then its place in Kafka alone is known."""
+    """Or its beginning, and `CUT`. Empty where it was never written: then its place in Kafka alone is known."""
     vector: Mapping[Position, int]
     """What it had, by its own word."""
     through: Mapping[Position, int]
@@ -175,7 +183,7 @@ def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Co
 
     They are told before anything is made: the table that is made then knows nothing of the one before it.
     """
-    if known is None or not known.uuid or known.uuid == found.uuid:
+    if known is None or not known.uuid or is_table(known.uuid, found.uuid):
         return []
     judged = set(kafka.positions(topics))
     return [
@@ -240,7 +248,7 @@ def _since(
     if not known.uuid:
         return (through if has is None else has), None
     needs = start if has is None else has
-    if known.uuid != found.uuid:
+    if not is_table(known.uuid, found.uuid):
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
     # A token may expire with its snapshot, and the table has what it had; not where it was known to have less by then.
     has_expired = found.vector is None and found.history_is_cut and not known.is_halted

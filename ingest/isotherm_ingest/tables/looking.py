@@ -18,7 +18,7 @@ from isotherm_ingest.dead_letters import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.places import Found, Place, place
+from isotherm_ingest.plan.places import Found, Place, is_table, place
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -186,7 +186,7 @@ class Looking:
         found = Found() if now is None else now.found(token)
         known = portion.known
         is_known = known is not None and (
-            known.uuid == found.uuid or (bool(known.uuid) and self._stream.on_hole == "accept")
+            is_table(known.uuid, found.uuid) or (bool(known.uuid) and self._stream.on_hole == "accept")
         )
         if now is not None and token is None and not is_known and not self._is_ours(now):
             raise TableRefused(

@@ -90,6 +90,7 @@ class SchemaFit:
         It is altered for messages that there are: a column that somebody has dropped comes back with the next message
         that has it, and not with the memory of one. Groups for which it would be altered are left out until then.
         """
+        now = self._with_columns_of_all(now, [group for group in groups if group.is_met])
         fitting: list[Group] = []
         refused: dict[Group, str] = {}
         for group in groups:
@@ -103,6 +104,29 @@ class SchemaFit:
             else:
                 refused[group] = misfit
         return now, tuple(fitting), refused
+
+    def _with_columns_of_all(self, now: TableNow, groups: Sequence[Group]) -> TableNow:
+        """The table with the new columns of several schemas, if it takes them together.
+
+        A batch may bring hundreds of schemas, and each change of the table keeps all of its columns once more.
+        """
+        if len(groups) < 2:
+            return now
+        columns, mode = now.columns, self._stream.mode
+        names = names_of(now.table.schema(), now.table.specs().values())
+        bringing = [group for group in groups if changes_for(columns, group, mode, names)[1]]
+        added = new_columns(columns, bringing, mode, names)
+        if len(bringing) < 2 or not added:
+            return now
+        change = added_by(added)
+        try:
+            self._session.sql(f"ALTER TABLE {self._target} {change}")
+        except Exception as err:
+            if not is_refused(err):
+                raise
+        else:
+            self._log.info("table_altered", change=change[:MAX_PROBLEM])
+        return self.load()  # also where it was refused: schema by schema it shows which one is
 
     def _altered(self, group: Group, changes: Iterable[str]) -> tuple[TableNow, str | None]:
         """The table after these changes, or up to the one that it does not take, with the reason."""
@@ -133,7 +157,7 @@ def changes_for(
     """
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
-    added: list[str] = []
+    added: dict[str, str] = {}
     for column in group.schema.columns:
         if clash := clash_of(column.name, mode):
             return clash, []
@@ -142,11 +166,38 @@ def changes_for(
             if clash := names.clash_of(column):
                 return clash, []
             names = names.with_column(column)
-            added.append(f"{quoted(column.name)} {column.kind.type}")
+            added[column.name] = column.kind.type
         elif widened(kind, column.kind.type):
             changes.append(f"ALTER COLUMN {quoted(column.name)} TYPE {column.kind.type}")
         elif not fits(kind, column.kind.type):
             return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
     if added and len(columns) + len(added) > MAX_COLUMNS:
         return f"the table has {len(columns)} columns, and would have more than {MAX_COLUMNS}", []
-    return None, [f"ADD COLUMNS ({', '.join(added)})", *changes] if added else changes
+    return None, [added_by(added), *changes] if added else changes
+
+
+def new_columns(
+    columns: Mapping[str, str], groups: Iterable[Group], mode: str, names: Names
+) -> dict[str, str]:
+    """The columns that schemas bring, each with the type that is wide enough for all of them.
+
+    One that does not fit into the table, or beside what those before it bring, brings none.
+    """
+    together = dict(columns)
+    for group in groups:
+        if changes_for(together, group, mode, names)[0] is not None:
+            continue
+        named = {name.lower(): name for name in together}
+        for column in group.schema.columns:
+            name = named.get(column.name.lower())
+            if name is None:
+                names = names.with_column(column)
+                together[column.name] = column.kind.type
+            elif widened(together[name], column.kind.type):
+                together[name] = column.kind.type
+    return {name: kind for name, kind in together.items() if name not in columns}
+
+
+def added_by(columns: Mapping[str, str]) -> str:
+    """The ALTER that adds these columns."""
+    return f"ADD COLUMNS ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from isotherm_ingest.failures import CatalogAway, TableRefused
 from support.messages import SCHEMA, TOMBSTONE, Message
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
+from support.spark_errors import HEAP, RESULTS
 
 
 def test_each_table_gets_its_own_topics(pipeline):
@@ -87,9 +88,10 @@ def test_rows_that_are_too_large_together_pass_in_smaller_pieces():
     assert pipeline.rows("orders") == list(range(90))
 
 
-def test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces():
+@pytest.mark.parametrize("says", [HEAP, RESULTS], ids=["heap", "results"])
+def test_rows_that_are_too_large_together_for_sparks_jvm_pass_in_smaller_pieces(says):
     pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
-    pipeline.lake.rooms["shop.orders"] = 7
+    pipeline.lake.rooms["shop.orders"], pipeline.lake.no_room = 7, says
     pipeline.send(*messages(ORDERS, *range(90)), *messages(CUSTOMERS, 0))
     pipeline.minute()
     assert (pipeline.rows("customers"), pipeline.rows("orders")) == ([0], [])

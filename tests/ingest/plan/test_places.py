@@ -74,6 +74,15 @@ def test_a_table_that_was_dropped_or_made_again_is_a_hole(now):
     assert judged(now, known(480, 500), on_hole="accept").next[P] == 500
 
 
+def test_of_a_uuid_the_beginning_is_enough():
+    """Of the tables of a topic with very many, no more is kept."""
+    before = known(5, 9, uuid="01234567*")
+
+    assert judged(found(5, uuid="01234567-89ab"), before).next[P] == 9
+    assert whys(judged(found(5, uuid="01234568-89ab"), before).halted) == [Lost.MADE_AGAIN]
+    assert whys(judged(Found(), before).halted) == [Lost.MADE_AGAIN]
+
+
 def test_a_table_that_was_never_written_is_none():
     at = judged(found(None), known(None, 7, uuid=""), kafka(start=5))
 

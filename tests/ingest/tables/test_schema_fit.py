@@ -1,13 +1,23 @@
 """Whether the rows of a schema fit into a table, and which ALTERs make room."""
 
+import re
+from dataclasses import replace
+
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.column_names import Names
+from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.portion import Group
-from isotherm_ingest.tables.schema_fit import MAX_COLUMNS, changes_for
+from isotherm_ingest.tables.schema_fit import MAX_COLUMNS, SchemaFit, changes_for, new_columns
+from isotherm_ingest.tables.tools import Tools
 
 
 def group(**columns):
@@ -106,3 +116,89 @@ def test_a_table_that_has_very_many_columns_gets_no_more():
     )
     del columns["c9"]
     assert changes_for(columns, group(new="int32"), "mirror", Names()) == (None, ["ADD COLUMNS (`new` INT)"])
+
+
+class Altering:
+    """A session that adds columns, and refuses those of one name as Iceberg does."""
+
+    def __init__(self, table, refuses=None):
+        self._table, self._refuses = table, refuses
+
+    def sql(self, statement):
+        added = re.findall(r"`(\w+)` (\w+)", statement.partition("ADD COLUMNS")[2])
+        if self._refuses in dict(added):
+            raise RuntimeError("Unsupported table change: it has the name of something else")
+        with self._table.refresh().update_schema() as change:
+            for name, kind in added:
+                change.add_column(name, {"BIGINT": LongType(), "STRING": StringType()}[kind])
+
+
+@pytest.fixture
+def table(tmp_path):
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/warehouse",
+    }
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+    return catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
+
+
+def fitted(table, groups, refuses=None):
+    """What becomes of a table and of these schemas."""
+    tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop")
+    stream = Stream(topics="shop.*", table="shop.{table}")
+    fit = SchemaFit("shop.orders", stream, Altering(table, refuses), tools)
+    return fit.made_to_fit(fit.load(), groups)
+
+
+def test_new_columns_of_all_schemas_of_a_batch_leave_the_table_with_one_schema_more(table):
+    """Metadata keeps each schema, with all of its columns; readers have a limit."""
+    groups = [group(id="int64", **{f"c{number}": "string"}) for number in range(30)]
+    now, fitting, refused = fitted(table, groups)
+
+    assert list(now.columns) == ["id", *(f"c{number}" for number in range(30))]
+    assert (fitting, refused) == (tuple(groups), {})
+    assert len(table.refresh().schemas()) == 2
+
+
+def test_a_schema_that_the_table_refuses_keeps_no_other_from_fitting(table):
+    groups = [group(id="int64", **{name: "string"}) for name in ("a", "bad", "c")]
+    now, fitting, refused = fitted(table, groups, refuses="bad")
+
+    assert list(now.columns) == ["id", "a", "c"]
+    assert fitting == (groups[0], groups[2])
+    assert list(refused) == [groups[1]]
+    assert "the table refuses ADD COLUMNS (`bad` STRING)" in refused[groups[1]]
+
+
+def test_what_no_message_of_the_batch_has_is_not_added_with_the_columns_of_the_others(table):
+    met = [group(id="int64", a="string"), group(id="int64", b="string")]
+    remembered = replace(group(id="int64", dropped="string"), is_met=False)
+    now, fitting, _ = fitted(table, [*met, remembered])
+
+    assert (list(now.columns), fitting) == (["id", "a", "b"], tuple(met))
+
+
+@pytest.mark.parametrize(
+    ("groups", "added"),
+    [
+        ([{"a": "int32"}, {"A": "int64"}, {"a": "int32"}], {"a": "BIGINT"}),
+        ([{"a": "int64"}, {"a": "string", "b": "int32"}, {"c": "int32"}], {"a": "BIGINT", "c": "INT"}),
+        ([{"id": "string", "a": "int32"}, {"b": "int32"}], {"b": "INT"}),
+        ([{"_pos": "string"}, {"at_day": "string", "b": "int32"}, {"c": "int32"}], {"c": "INT"}),
+    ],
+)
+def test_a_schema_that_does_not_fit_beside_those_before_it_brings_no_column(groups, added):
+    names = Names(partition_fields=frozenset({"at_day"}))
+
+    assert new_columns({"id": "BIGINT"}, [group(**one) for one in groups], "mirror", names) == added
+
+
+def test_schemas_bring_no_more_columns_together_than_a_table_may_have():
+    groups = [
+        group(**{f"g{number}c{place}": "int32" for place in range(MAX_COLUMNS // 2)}) for number in range(3)
+    ]
+
+    assert len(new_columns({}, groups, "mirror", Names())) == MAX_COLUMNS
