@@ -2,6 +2,7 @@
 
 from mutants.mutant import Mutant
 
+LAKE = "isotherm_ingest/tables/lake.py"
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
@@ -9,6 +10,14 @@ REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
+    Mutant(
+        "a history that goes in a circle is walked for ever, while all tables wait",
+        LAKE,
+        "            if current in seen:\n",
+        "            if False:\n",
+        "ingest/tables/test_lake.py::"
+        "test_a_history_that_goes_in_a_circle_is_refused_in_words_wherever_it_is_walked",
+    ),
     Mutant(
         "a batch that nobody can unpack stops its topic for ever",
         "isotherm_ingest/batches/driver.py",
