@@ -11,6 +11,14 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "each table has a session, and a catalog with connections of its own in the JVM",
+        "isotherm_ingest/tables/sessions.py",
+        'if not hasattr(self._local, "session"):',
+        "if True:",
+        "ingest/tables/test_sessions.py::"
+        "test_a_thread_has_one_session_however_many_tables_it_writes_and_no_other_thread_has_it",
+    ),
+    Mutant(
         "a history that goes in a circle is walked for ever, while all tables wait",
         LAKE,
         "            if current in seen:\n",

@@ -28,7 +28,7 @@ from isotherm_ingest.tables.read_options import read_options
 from isotherm_ingest.tables.refusals import refusal
 
 COLUMNS = "columns_of_the_table"
-"""A view of the writer's own session, by which conditions on the table's columns are understood."""
+"""A view of the session of the writer's thread, by which conditions on the table's columns are understood."""
 
 TRY_FOR_S = 60.0
 """After that no further try begins: every table of the batch waits. Iceberg's own four tries pause a second and a half."""
