@@ -26,11 +26,11 @@ from isotherm.audit.evidence import RowsCompared
 from isotherm.audit.intents import ancestors
 from isotherm.audit.reader import commits_of, compared, rules_in_force
 from isotherm.clients.catalog import open_catalog
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.partition_values import partition_record
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
 from support.lab import Lab
 from support.rewriting import compacted

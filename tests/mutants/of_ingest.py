@@ -11,6 +11,13 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "a manifest has the driver read as many entries as its owner likes",
+        "isotherm_ingest/announce/events.py",
+        "        if left < 0:\n",
+        "        if False:\n",
+        "ingest/announce/test_events.py::test_a_manifest_has_as_many_entries_as_it_has_whatever_its_list_says",
+    ),
+    Mutant(
         "each table has a session, and a catalog with connections of its own in the JVM",
         "isotherm_ingest/tables/sessions.py",
         'if not hasattr(self._local, "session"):',
