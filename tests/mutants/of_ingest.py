@@ -11,6 +11,14 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "what the JVM does not know of a database's address is dropped, as the look at its certificate",
+        "isotherm_ingest/jdbc.py",
+        "if name not in known or value not in",
+        "if name not in known:\n            continue\n        if value not in",
+        "ingest/test_streams.py::"
+        "test_what_an_address_says_of_its_connection_is_refused_where_the_jvm_would_not_hear_it",
+    ),
+    Mutant(
         "a manifest has the driver read as many entries as its owner likes",
         "isotherm_ingest/announce/events.py",
         "        if left < 0:\n",
