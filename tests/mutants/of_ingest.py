@@ -11,6 +11,14 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "a table of whose owner each row is to be a file has all others wait for them",
+        "isotherm_ingest/workers/files.py",
+        "BYTES_DEFAULT, LEAST_FILE_BYTES)",
+        "BYTES_DEFAULT, 1)",
+        "ingest/workers/test_files.py::"
+        "test_a_table_has_no_file_and_no_row_group_for_each_row_whatever_its_owner_says",
+    ),
+    Mutant(
         "what the JVM does not know of a database's address is dropped, as the look at its certificate",
         "isotherm_ingest/jdbc.py",
         "if name not in known or value not in",
