@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -17,6 +16,7 @@ from isotherm.runtime.config import PortConfig
 from isotherm.runtime.settings import Settings
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.kinds import OutOfRange
+from isotherm_ingest.jdbc import jdbc_properties
 from isotherm_ingest.plan.places import OnHole
 from isotherm_ingest.plan.shares import Window
 
@@ -134,6 +134,12 @@ class LakeConfig(Settings):
     """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
     spark: dict[str, str] = Field(default_factory=dict)
     """Properties of Spark's catalog that cannot be derived, or that should differ: `io-impl`, `s3.endpoint`, …"""
+
+    @model_validator(mode="after")
+    def _can_be_said_to_spark(self) -> Self:
+        if self.properties.get("type") == "sql":
+            _jdbc(self)
+        return self
 
 
 class BrokerConfig(Settings):
@@ -326,7 +332,7 @@ def spark_catalog(config: LakeConfig) -> dict[str, str]:
     kind = properties.get("type", "rest")
     derived: dict[str, str] = {"cache-enabled": "false"}
     if kind == "sql":
-        derived |= {"type": "jdbc", "jdbc.schema-version": "V1", **_jdbc(properties.get("uri", ""))}
+        derived |= {"type": "jdbc", "jdbc.schema-version": "V1", **_jdbc(config)}
     else:
         derived["type"] = kind
         if "uri" in properties:
@@ -345,6 +351,12 @@ def spark_catalog(config: LakeConfig) -> dict[str, str]:
     return {**derived, **config.spark}
 
 
+def _jdbc(config: LakeConfig) -> dict[str, str]:
+    """What is derived from the address of a database; where Spark's is said, its query is, too."""
+    uri = config.properties.get("uri", "")
+    return jdbc_properties(uri.partition("?")[0] if "uri" in config.spark else uri)
+
+
 _S3_ALIKE = (
     "s3.endpoint",
     "s3.access-key-id",
@@ -352,19 +364,3 @@ _S3_ALIKE = (
     "s3.session-token",
     "s3.path-style-access",
 )
-
-
-def _jdbc(uri: str) -> dict[str, str]:
-    """SQLAlchemy's address of a database as JDBC's."""
-    if uri.startswith("sqlite:///"):
-        return {"uri": f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}"}
-    parts = urlsplit(uri)
-    host = parts.hostname or ""
-    derived = {
-        "uri": f"jdbc:{parts.scheme.partition('+')[0]}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
-    }
-    if parts.username:
-        derived["jdbc.user"] = unquote(parts.username)
-    if parts.password:
-        derived["jdbc.password"] = unquote(parts.password)
-    return derived

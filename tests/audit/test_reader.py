@@ -1,6 +1,7 @@
 """What the audit reads of a table: rows are compared where PyIceberg can read them, and nothing else ends it."""
 
 import datetime as dt
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, PrimitiveType, TimestampType
 
 from isotherm.audit.evidence import RowsCompared
+from isotherm.audit.intents import ancestors
 from isotherm.audit.reader import commits_of, compared, rules_in_force
 from isotherm.clients.catalog import open_catalog
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.partition_values import partition_record
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
 from support.lab import Lab
 from support.rewriting import compacted
@@ -216,3 +218,17 @@ def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(cata
     )
 
     assert [one.valid_through_ms for one in commits_of(catalog.load_table(NAME))] == [None] * 4
+
+
+def test_a_history_that_goes_in_a_circle_is_read_once(catalog: Any) -> None:
+    table = catalog.load_table(NAME)
+    snapshots = table.metadata.snapshots
+    head = table.metadata.current_snapshot_id
+    snapshots[0] = snapshots[0].model_copy(update={"parent_snapshot_id": head})
+
+    commits = list(islice(commits_of(table), 100))
+
+    assert [one.snapshot_id for one in commits] == [one.snapshot_id for one in snapshots]
+    assert [one.snapshot_id for one in islice(ancestors(commits, commits[0]), 100)] == [
+        one.snapshot_id for one in reversed(commits)
+    ]

@@ -8,12 +8,12 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table import Table
 
+from isotherm.clients.manifests.reading import Manifest, read_manifest_list
 from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.expiry import read
 from isotherm.iceberg.manifests.reachability import left_behind, reached
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from isotherm.iceberg.remover import sweep
 from isotherm.iceberg.threads import Stopped, never
 from isotherm.runtime.clock import now_ms

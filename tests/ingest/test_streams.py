@@ -144,6 +144,17 @@ def test_spans(text, expected):
             {"type": "jdbc", "uri": "jdbc:postgresql://db:5433/lake", "jdbc.schema-version": "V1", "jdbc.user": "me", "jdbc.password": "p@ss"},
         ),
         (
+            {"type": "sql", "uri": "postgresql://db/lake?sslmode=verify-full&connect_timeout=5&keepalives=1"
+             "&sslrootcert=/etc/ca%20s.pem&options=-c%20statement_timeout%3D5min&target_session_attrs=read-write"},
+            {"type": "jdbc", "uri": "jdbc:postgresql://db/lake", "jdbc.schema-version": "V1", "jdbc.sslmode": "verify-full",
+             "jdbc.connectTimeout": "5", "jdbc.tcpKeepAlive": "true", "jdbc.sslrootcert": "/etc/ca s.pem",
+             "jdbc.options": "-c statement_timeout=5min", "jdbc.targetServerType": "primary"},
+        ),
+        (
+            {"type": "sql", "uri": "sqlite:////tmp/c.db?timeout=2.5&check_same_thread=false"},
+            {"type": "jdbc", "uri": "jdbc:sqlite:/tmp/c.db", "jdbc.schema-version": "V1", "jdbc.busy_timeout": "2500"},
+        ),
+        (
             {"type": "rest", "uri": "http://c", "credential": "a:b", "s3.endpoint": "http://s", "s3.region": "eu", "s3.connect-timeout": "3"},
             {"type": "rest", "uri": "http://c", "credential": "a:b", "s3.endpoint": "http://s", "client.region": "eu", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"},
         ),
@@ -160,6 +171,37 @@ def test_the_same_catalog_for_spark(properties, expected):
     assert (
         "mine" == spark_catalog(LakeConfig(properties=properties, spark={"warehouse": "mine"}))["warehouse"]
     )
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("postgresql://u:secret@db/lake?sslmode=require&tcp_user_timeout=3", "`tcp_user_timeout`"),
+        ("postgresql://u:secret@db/lake?target_session_attrs=secret", "`target_session_attrs`"),
+        ("postgresql://u:a?secret@db/lake", "a port that is none"),
+        ("postgresql://u:1?secret@db/lake", "says something in its query"),
+        ("mysql+pymysql://u:secret@db/lake?ssl_ca=/secret.pem", "`ssl_ca`"),
+        ("sqlite:////tmp/c.db?vfs=secret", "`vfs`"),
+        ("sqlite:////tmp/c.db?timeout=secret", "`timeout`"),
+    ],
+)
+def test_what_an_address_says_of_its_connection_is_refused_where_the_jvm_would_not_hear_it(uri, told):
+    """Among it may be that the server's certificate is looked at."""
+    with pytest.raises(ConfigError, match=told) as refused:
+        parsed(GOOD.replace("sqlite:////tmp/a b/catalog.db", uri))
+
+    assert "secret" not in str(refused.value)
+
+
+def test_who_says_sparks_address_says_its_query_too():
+    said = {"uri": "jdbc:postgresql://db/lake?sslmode=require&socketTimeout=9"}
+    config = LakeConfig(
+        properties={"type": "sql", "uri": "postgresql://me:p@db/lake?tcp_user_timeout=9000"}, spark=said
+    )
+
+    assert spark_catalog(config) == {
+        **said, "cache-enabled": "false", "type": "jdbc", "jdbc.schema-version": "V1", "jdbc.user": "me", "jdbc.password": "p",
+    }  # fmt: skip
 
 
 def test_options_of_the_kafka_source_that_is_not_used_any_more():

@@ -70,14 +70,14 @@ MUTANTS = (
     ),
     Mutant(
         "what a schema of a megabyte means is kept for ever",
-        "iceberg/manifests/reading.py",
+        "clients/manifests/reading.py",
         "return understand(avro.schema) if length <= KEPT_CHARS else understand.__wrapped__(avro.schema)",
         "return understand(avro.schema)",
         "iceberg/manifests/test_damaged.py::test_what_a_schema_means_is_kept_where_it_is_short",
     ),
     Mutant(
         "a schema of a million fields is resolved",
-        "iceberg/manifests/reading.py",
+        "clients/manifests/reading.py",
         "if length > MAX_SCHEMA_CHARS:",
         "if False:",
         "iceberg/manifests/test_damaged.py::test_a_schema_that_no_table_needs_is_not_resolved",

@@ -19,14 +19,14 @@ MUTANTS = (
     # Damaged manifests
     Mutant(
         "a length below zero leads the decoder out of its bytes",
-        "iceberg/manifests/avro.py",
+        "clients/manifests/avro.py",
         "        self._expect(n)\n        self._skip(n)",
         "        self._skip(n)",
         "iceberg/manifests/test_avro.py::test_a_length_that_leads_out_of_its_block_is_refused[-20-briefly]",
     ),
     Mutant(
         "entries that end before their block does are believed",
-        "iceberg/manifests/avro.py",
+        "clients/manifests/avro.py",
         "if decoder.tell() != len(block):",
         "if decoder.tell() > len(block):",
         "iceberg/manifests/test_damaged.py::test_a_block_that_goes_on_behind_its_entries_is_refused",

@@ -2,6 +2,7 @@
 
 from mutants.mutant import Mutant
 
+LAKE = "isotherm_ingest/tables/lake.py"
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
@@ -9,6 +10,45 @@ REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
+    Mutant(
+        "a table of whose owner each row is to be a file has all others wait for them",
+        "isotherm_ingest/workers/files.py",
+        "BYTES_DEFAULT, LEAST_FILE_BYTES)",
+        "BYTES_DEFAULT, 1)",
+        "ingest/workers/test_files.py::"
+        "test_a_table_has_no_file_and_no_row_group_for_each_row_whatever_its_owner_says",
+    ),
+    Mutant(
+        "what the JVM does not know of a database's address is dropped, as the look at its certificate",
+        "isotherm_ingest/jdbc.py",
+        "if name not in known or value not in",
+        "if name not in known:\n            continue\n        if value not in",
+        "ingest/test_streams.py::"
+        "test_what_an_address_says_of_its_connection_is_refused_where_the_jvm_would_not_hear_it",
+    ),
+    Mutant(
+        "a manifest has the driver read as many entries as its owner likes",
+        "isotherm_ingest/announce/events.py",
+        "        if left < 0:\n",
+        "        if False:\n",
+        "ingest/announce/test_events.py::test_a_manifest_has_as_many_entries_as_it_has_whatever_its_list_says",
+    ),
+    Mutant(
+        "each table has a session, and a catalog with connections of its own in the JVM",
+        "isotherm_ingest/tables/sessions.py",
+        'if not hasattr(self._local, "session"):',
+        "if True:",
+        "ingest/tables/test_sessions.py::"
+        "test_a_thread_has_one_session_however_many_tables_it_writes_and_no_other_thread_has_it",
+    ),
+    Mutant(
+        "a history that goes in a circle is walked for ever, while all tables wait",
+        LAKE,
+        "            if current in seen:\n",
+        "            if False:\n",
+        "ingest/tables/test_lake.py::"
+        "test_a_history_that_goes_in_a_circle_is_refused_in_words_wherever_it_is_walked",
+    ),
     Mutant(
         "a batch that nobody can unpack stops its topic for ever",
         "isotherm_ingest/batches/driver.py",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import Refused, StoreAway
 from support.lab import EAGER, EXPIRING, Lab, of, started

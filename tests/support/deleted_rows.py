@@ -13,9 +13,9 @@ from pyiceberg.manifest import (
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.live import DELETE_FILE_PATH
 from isotherm.iceberg.manifests.partition_values import partition_record
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
 from support.lab import event_of
 

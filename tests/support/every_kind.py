@@ -5,8 +5,8 @@ import json
 import sqlite3
 from pathlib import Path
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.paths import normalised
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from support.lab import Lab
 
 POLICY = """

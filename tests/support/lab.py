@@ -14,11 +14,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.events import AddedManifest, CommitEvent, encode
 from isotherm.contract.summary import origin_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.breaker import Breaker

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
-from isotherm.iceberg.manifests.reading import Manifest, entries
+from isotherm.clients.manifests.reading import Manifest, entries
 
 
 def read(io: Any, manifest: ManifestFile) -> list[ManifestEntry]:

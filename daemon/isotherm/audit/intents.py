@@ -19,9 +19,10 @@ def ancestors(commits: Sequence[Commit], commit: Commit) -> Iterator[Commit]:
     """The ancestors of a commit, newest first."""
     by_id = {one.snapshot_id: one for one in commits}
     parent = commit.parent_id
-    while parent is not None and parent in by_id:
-        yield by_id[parent]
-        parent = by_id[parent].parent_id
+    # Taken out as they are visited: damaged metadata may lead in a circle.
+    while parent is not None and (found := by_id.pop(parent, None)) is not None:
+        yield found
+        parent = found.parent_id
 
 
 @dataclass(frozen=True, slots=True)

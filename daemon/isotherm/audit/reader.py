@@ -104,9 +104,11 @@ def _load(catalog: IcebergCatalog, name: str) -> Table:
 def commits_of(table: Table) -> Iterable[Commit]:
     """The ancestry of `main`, oldest first."""
     ancestry: list[Snapshot] = []
+    seen: set[int] = set()
     current = table.current_snapshot()
-    while current is not None:
+    while current is not None and current.snapshot_id not in seen:  # damaged metadata may lead in a circle
         ancestry.append(current)
+        seen.add(current.snapshot_id)
         parent = current.parent_snapshot_id
         current = None if parent is None else table.metadata.snapshot_by_id(parent)
     for snapshot in reversed(ancestry):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
+from isotherm.clients.manifests.avro import content
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.paths import normalised
 from isotherm.core.model.changes import Change
-from isotherm.iceberg.manifests.avro import content
 from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.snapshot_files import SIZES
 from isotherm.iceberg.threads import Threads

@@ -20,6 +20,7 @@ from pyiceberg.typedef import IcebergBaseModel
 from requests import Response
 
 from isotherm.clients.catalog import open_catalog
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, levels_of, name_from
@@ -33,7 +34,6 @@ from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (

@@ -13,9 +13,9 @@ from typing import TypeVar
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
+from isotherm.clients.manifests.avro import content
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.errors import translated
-from isotherm.iceberg.manifests.avro import content
 from isotherm.iceberg.manifests.counts import LARGE_BYTES
 from isotherm.iceberg.manifests.snapshot_files import LARGE_AT_ONCE
 from isotherm.iceberg.threads import Threads

@@ -32,6 +32,7 @@ from pyiceberg.table.update import (
 )
 from tenacity.nap import sleep
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
@@ -39,7 +40,6 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog_refusals import is_busy, is_refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog

@@ -14,6 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.identity import name_from
 from isotherm.contract.paths import deepest, folder, is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
@@ -27,7 +28,6 @@ from isotherm.core.orphans import (
     is_orphan_by_name,
 )
 from isotherm.iceberg import metadata_folder
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table

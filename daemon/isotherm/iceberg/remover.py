@@ -12,11 +12,11 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import written_at_ms
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import normalised, taken_for
 from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
 from isotherm.iceberg import metadata_folder
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.orphans import ByName

@@ -9,6 +9,7 @@ from itertools import takewhile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin, committed_at_of, origin_of, valid_through_of
 from isotherm.core.appends import NO_APPENDS, Appends, Arrival
@@ -17,7 +18,6 @@ from isotherm.core.model.tables import PartitionField
 from isotherm.core.reached import boundary_of_rows
 from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.snapshots import operation_of, summary_of
 from isotherm.iceberg.values import added_manifests, change_of
 from isotherm.service.ports import GoOn, LoadedTable, Scan

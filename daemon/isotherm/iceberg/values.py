@@ -18,6 +18,8 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 
+from isotherm.clients.manifests.avro import UnreadableError
+from isotherm.clients.manifests.reading import manifests_listed, read_manifest_list
 from isotherm.contract.announcement import announcement
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
@@ -37,9 +39,7 @@ from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFa
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.initial_defaults import column_with_default
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
 from isotherm.iceberg.snapshots import astray, history, operation_of, summary_of
 from isotherm.iceberg.unpublished import unpublished
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end

@@ -70,6 +70,7 @@ class Output:
         expected_rows: int,
         bytes_per_row: float,
         schema: Schema | None = None,
+        least_group_rows: int = 1,
     ) -> None:
         """Nothing is written before the first rows.
 
@@ -81,6 +82,7 @@ class Output:
             expected_rows: that will come.
             bytes_per_row: that a row takes on disk, as far as one can know before.
             schema: of the files, where they have more columns at their end than the table.
+            least_group_rows: of a row group, whatever the table asks for.
         """
         self.schema = sanitize_column_names(schema or metadata.schema())
         self.arrow = schema_to_pyarrow(self.schema)
@@ -109,13 +111,14 @@ class Output:
             ROW_GROUP_BYTES,
             target_size_bytes,
         )
-        self._group_rows = (
+        self._group_rows = max(
             property_as_int(
                 asked,
                 TableProperties.PARQUET_ROW_GROUP_LIMIT,
                 TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
             )
-            or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
+            or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
+            least_group_rows,
         )
         self._rows_wanted = self._still_wanted()
 

@@ -23,6 +23,7 @@ from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Behind, Done, Halted, Portion, Ready
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter, Written
 from isotherm_ingest.threads import context
@@ -41,10 +42,10 @@ class Tables:
         spark: SparkSession,
         tools: Tools,
         outbox: Outbox,
-        make_writer: Callable[[str, Stream, SparkSession, Tools], TableWriter],
+        make_writer: Callable[[str, Stream, Sessions, Tools], TableWriter],
     ) -> None:
         self._config = config
-        self._spark = spark
+        self._sessions = Sessions(spark)
         self._tools = tools
         self._outbox = outbox
         self._make_writer = make_writer
@@ -69,7 +70,7 @@ class Tables:
         """Take up a table, or another topic of one."""
         state = self._states.get(name)
         if state is None:
-            writer = self._make_writer(name, stream, self._spark, self._tools)
+            writer = self._make_writer(name, stream, self._sessions, self._tools)
             state = self._states[name] = TableState(writer, stream.on_hole, known=known)
         for topic in topics:
             state.topics.add(topic)

@@ -28,7 +28,7 @@ from isotherm_ingest.tables.read_options import read_options
 from isotherm_ingest.tables.refusals import refusal
 
 COLUMNS = "columns_of_the_table"
-"""A view of the writer's own session, by which conditions on the table's columns are understood."""
+"""A view of the session of the writer's thread, by which conditions on the table's columns are understood."""
 
 TRY_FOR_S = 60.0
 """After that no further try begins: every table of the batch waits. Iceberg's own four tries pause a second and a half."""
@@ -291,11 +291,17 @@ class Fence:
         self._why = "it was tried for too long" if self.is_late else self._refusal()
         if self._why:
             return False
-        ancestors = snapshots.iterator()
+        ancestors, seen = snapshots.iterator(), set[int]()
         while ancestors.hasNext():
             snapshot = ancestors.next()
             if snapshot.snapshotId() == self._read_at:
                 return True
+            if (
+                snapshot.snapshotId() in seen
+            ):  # its owner has written that since the look: Iceberg's walk has no end
+                self._why = f"by the table's metadata, snapshot {snapshot.snapshotId()} came before itself"
+                return False
+            seen.add(snapshot.snapshotId())
             if snapshot.summary().get(INGEST_PIPELINE) == self._pipeline:
                 self._why = (
                     f"pipeline {self._pipeline} has committed snapshot {snapshot.snapshotId()} meanwhile"

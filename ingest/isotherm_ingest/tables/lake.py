@@ -50,6 +50,7 @@ from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import properties_with_retries
 from isotherm.contract.identity import levels_of, name_from
 from isotherm_ingest.announce.pending import Link
+from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.tables.offsets import RECENT_TOKENS, Token, find_token, positions_of, tag_name, tokens_in
@@ -142,9 +143,20 @@ class TableNow:
         return {one.snapshot_id: one for one in self.table.metadata.snapshots}
 
     def ancestry(self) -> Iterator[Snapshot]:
-        """Main's snapshots, from the head back."""
+        """Main's snapshots, from the head back.
+
+        Raises:
+            TableRefused: one of them comes again. Whoever looks for another one would never end, and all tables wait.
+        """
+        seen: set[int] = set()
         current = self.head
         while current is not None and current in self.snapshots:
+            if current in seen:
+                raise TableRefused(
+                    f"{self.name} is not written: by its metadata, snapshot {current} came before itself. Have the catalog "
+                    "name an earlier metadata.json of it"
+                )
+            seen.add(current)
             yield self.snapshots[current]
             current = self.snapshots[current].parent_snapshot_id
 

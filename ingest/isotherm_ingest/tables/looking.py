@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyspark.sql import SparkSession
 
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.summary import property_name
@@ -34,6 +33,7 @@ from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import SchemaFit
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import TableTask
@@ -45,12 +45,12 @@ SMALL = 20_000
 class Looking:
     """Looks at one table."""
 
-    def __init__(self, name: str, stream: Stream, session: SparkSession, tools: Tools) -> None:
+    def __init__(self, name: str, stream: Stream, sessions: Sessions, tools: Tools) -> None:
         self._name = name
         self._stream = stream
         self._tools = tools
-        self._session = session
-        self._fit = SchemaFit(name, stream, session, tools)
+        self._sessions = sessions
+        self._fit = SchemaFit(name, stream, sessions, tools)
         self._running: dict[Position, int] = {}
 
     def look(self, portion: Portion) -> Look | Place:
@@ -125,7 +125,7 @@ class Looking:
     @property
     def _cores(self) -> int:
         """Asked for again each time: executors come late, and go."""
-        return int(self._session.sparkContext.defaultParallelism)
+        return int(self._sessions.own.sparkContext.defaultParallelism)
 
     def again(self, portion: Portion, look: Look) -> Look | Place:
         """The same write, for the table as it is now.

@@ -4,6 +4,7 @@ Properties of a table and its location reach Java's library, in the JVM in which
 at before anything is asked of it, again as Java has loaded the table, and at each try to commit.
 """
 
+from collections import deque
 from collections.abc import Mapping
 
 from pyiceberg.io import ADLS_ACCOUNT_HOST, ADLS_ACCOUNT_NAME, WAREHOUSE
@@ -29,6 +30,7 @@ STORES = ("", "file", "s3", "gs", "abfs", "hdfs", "viewfs")
 
 def must_be_written(now: TableNow) -> None:
     """Raises TableRefused where a table is to be written as nobody writes here."""
+    deque(now.ancestry(), maxlen=0)  # raises where it has no end: Iceberg walks it, too, while it commits
     if why := refusal(now, now.table.metadata.location, now.properties):
         raise TableRefused(why)
 

@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from pyspark.sql import SparkSession
-
 from isotherm.runtime import logs
 from isotherm_ingest.dead_letters import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
@@ -17,6 +15,7 @@ from isotherm_ingest.tables.column_names import Names, clash_of, first_clash, na
 from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 
 MAX_COLUMNS = 2_000
@@ -29,10 +28,10 @@ _creating = threading.Lock()
 class SchemaFit:
     """Makes one table, and keeps it such that its rows fit."""
 
-    def __init__(self, name: str, stream: Stream, session: SparkSession, tools: Tools) -> None:
+    def __init__(self, name: str, stream: Stream, sessions: Sessions, tools: Tools) -> None:
         self._name = name
         self._stream = stream
-        self._session = session
+        self._sessions = sessions
         self._tools = tools
         self._target = tools.lake.spark_name(name)
         self._log = logs.get().bind(table=name)
@@ -64,7 +63,7 @@ class SchemaFit:
         )
         with _creating:
             for statement in statements:
-                self._session.sql(statement)
+                self._sessions.own.sql(statement)
         self._log.info(
             "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
         )
@@ -73,7 +72,7 @@ class SchemaFit:
     def say(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""
         said = ", ".join(f"{literal(name)}={literal(value)}" for name, value in properties.items())
-        self._session.sql(f"ALTER TABLE {self._target} SET TBLPROPERTIES ({said})")
+        self._sessions.own.sql(f"ALTER TABLE {self._target} SET TBLPROPERTIES ({said})")
 
     def load(self) -> TableNow:
         """The table, which must be there. Raises TableRefused."""
@@ -132,7 +131,7 @@ class SchemaFit:
         """The table after these changes, or up to the one that it does not take, with the reason."""
         for change in changes:
             try:
-                self._session.sql(f"ALTER TABLE {self._target} {change}")
+                self._sessions.own.sql(f"ALTER TABLE {self._target} {change}")
             except Exception as err:
                 if not is_refused(err):
                     raise

@@ -30,7 +30,7 @@ MAX_BROADCAST = 500_000
 """Keys that every task holds in memory, some 50 MB. Above it, which a first snapshot may reach, both sides are shuffled."""
 
 LOCATED = "located_rows"
-"""A view of the writer's own session."""
+"""A view of the session of the writer's thread."""
 
 SMALL_TABLE = 200_000
 """Rows of a mirror up to which it is looked through without generated code: a million rows take 0.8 CPU-seconds more."""

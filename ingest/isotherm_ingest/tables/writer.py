@@ -22,13 +22,13 @@ from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import Sent
 from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.places import Place
-from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.java_table import Committed, JavaTable
 from isotherm_ingest.tables.lake import Lake, TableNow, summary_of
 from isotherm_ingest.tables.looking import Looking
 from isotherm_ingest.tables.portion import Done, Look, Portion, Ready
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Upsert
 from isotherm_ingest.workers.survey import Survey
@@ -55,20 +55,18 @@ class TableWriter:
         self,
         name: str,
         stream: Stream,
-        spark: SparkSession,
+        sessions: Sessions,
         tools: Tools,
         make_upsert: Callable[[SparkSession, Lake, Look, Done], Upsert] = Upsert,
     ) -> None:
-        """A writer with a Spark session of its own, so that its views and settings are nobody else's."""
+        """A writer that uses the session of the thread by which it is called, from beginning to end."""
         self._make_upsert = make_upsert
         self.name = name
         self._stream = stream
-        self.session = spark.newSession()
-        for key, value in FORCED.items():
-            self.session.conf.set(key, value)
+        self._sessions = sessions
         self._tools = tools
         self._target = tools.lake.spark_name(name)
-        self._looking = Looking(name, stream, self.session, tools)
+        self._looking = Looking(name, stream, sessions, tools)
         self._sent = Sent()
         self._untold: frozenset[str] = frozenset()
         self._log = logs.get().bind(table=name)
@@ -200,10 +198,10 @@ class TableWriter:
 
     def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> Committed:
         if self._stream.mode == "changelog":
-            table = JavaTable(self.session, self._target, look.now)
+            table = JavaTable(self._sessions.own, self._target, look.now)
             intent.is_asked = True
             return table.append(done.files, summary)
-        upsert = self._make_upsert(self.session, self._tools.lake, look, done)
+        upsert = self._make_upsert(self._sessions.own, self._tools.lake, look, done)
         try:
             located = upsert.locate()
             intent.renew(located.partitions)

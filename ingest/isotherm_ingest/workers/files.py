@@ -29,6 +29,11 @@ from isotherm_ingest.workers.tasks import TableTask
 
 COMPRESSED = 0.3
 """Of the bytes in memory, what rows take in a file; it is measured after the first row group."""
+LEAST_FILE_BYTES = 1024 * 1024
+"""Of a target, whatever the table says. With a target of a byte each row was a file, and all tables waited for them. Nobody
+reads files as small as this quickly."""
+LEAST_GROUP_ROWS = 1_000
+"""Of a row group, whatever the table says: a group for each row takes a hundred times as long, and so does the footer."""
 ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
 """Iceberg's own column of format 3: a row that is written again keeps its id."""
 
@@ -97,10 +102,11 @@ def _write(
         io,
         metadata,
         name,
-        target or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+        max(target or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT, LEAST_FILE_BYTES),
         rows.num_rows,
         max(rows.nbytes / rows.num_rows * COMPRESSED, 1),
         schema_of(metadata, has_ids=rows.num_columns > len(metadata.schema().fields)),
+        LEAST_GROUP_ROWS,
     )
     try:
         for batch in rows.to_batches():

@@ -16,10 +16,10 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
+from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, WrittenFile
 from isotherm.iceberg.manifests.partition_values import partition_record
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import added, existing, write_manifest, write_manifest_list
 from support.rewriting import bound, commit, rewritten
 

@@ -13,10 +13,10 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog

@@ -11,10 +11,10 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from zstandard import ZstdCompressor
 
+from isotherm.clients.manifests.avro import MAX_BLOCK_BYTES, UnreadableError
+from isotherm.clients.manifests.reading import Manifest, read_manifest_list
 from isotherm.contract.paths import normalised
-from isotherm.iceberg.manifests.avro import MAX_BLOCK_BYTES, UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from support.lab import Lab
 
 SYNC_BYTES = 16

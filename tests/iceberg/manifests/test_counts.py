@@ -36,12 +36,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.clients.manifests.avro import UnreadableError, file_of
+from isotherm.clients.manifests.reading import Manifest
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.iceberg.manifests import counts
-from isotherm.iceberg.manifests.avro import UnreadableError, file_of
 from isotherm.iceberg.manifests.counts import FIELDS_KEPT, MAX_KEYS_CHARS, Question, census
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, checked_key, entry_partition_key
-from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.service.ports import TooLong
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, DELETED, EXISTING, STAGE, Written, entry, plainly
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Census, Question, census
-from isotherm.iceberg.manifests.reading import read_manifest_list
 
 pytestmark = pytest.mark.spark
 

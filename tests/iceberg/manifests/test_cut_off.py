@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from isotherm.clients.manifests.avro import UnreadableError
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.paths import normalised
-from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from support.lab import Lab
 from support.written_manifest import AS_COLUMNS, AS_ENTRIES, Written, entry
 

@@ -18,8 +18,7 @@ from pyiceberg.avro.file import META_SCHEMA, AvroFileHeader
 from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from isotherm.contract.paths import normalised
-from isotherm.iceberg.manifests.avro import (
+from isotherm.clients.manifests.avro import (
     MAX_BLOCK_BYTES,
     MAX_UNPACKED_BYTES,
     MAX_VALUE_BYTES,
@@ -28,8 +27,7 @@ from isotherm.iceberg.manifests.avro import (
     file_of,
     number,
 )
-from isotherm.iceberg.manifests.columns import NotReadError, read_columns
-from isotherm.iceberg.manifests.reading import (
+from isotherm.clients.manifests.reading import (
     KEPT_CHARS,
     MAX_LISTED,
     MAX_SCHEMA_CHARS,
@@ -37,6 +35,8 @@ from isotherm.iceberg.manifests.reading import (
     manifests_listed,
     read_manifest_list,
 )
+from isotherm.contract.paths import normalised
+from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from support.lab import Lab
 
 WAYS = ("entries", "briefly", "columns", "list")
@@ -47,7 +47,7 @@ READS_COLUMNS = """
 import sys
 from types import SimpleNamespace
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
-from isotherm.iceberg.manifests.reading import Manifest
+from isotherm.clients.manifests.reading import Manifest
 
 written = Manifest("a manifest", open(sys.argv[1], "rb").read())
 try:

@@ -12,12 +12,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FixedType, LongType, NestedField
 
+from isotherm.clients.manifests.avro import AvroData, UnreadableError, file_of
+from isotherm.clients.manifests.reading import Manifest, read_manifest_list
 from isotherm.contract.paths import normalised
 from isotherm.iceberg import values
-from isotherm.iceberg.manifests.avro import AvroData, UnreadableError, file_of
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import MAX_PATH_CHARS, MOST_TIMES, live_files
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.lab import Lab
 from support.rewriting import partitions

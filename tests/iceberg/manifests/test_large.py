@@ -12,13 +12,13 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
+from isotherm.clients.manifests.avro import ALONE_BYTES
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.paths import normalised
 from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.manifests.avro import ALONE_BYTES
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reachability import reached
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.threads import Threads
 from isotherm.service.ports import without_end
 

@@ -41,12 +41,12 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.live import DELETE_FILE_PATH, live_files
 from isotherm.iceberg.manifests.partition_values import partition_record
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
 from support.manifest_entries import read
 from support.rewriting import compacted

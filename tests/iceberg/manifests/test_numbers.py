@@ -9,9 +9,9 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, reached, youngest
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from isotherm.iceberg.remover import sweep

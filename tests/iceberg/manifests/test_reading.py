@@ -10,8 +10,8 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
-from isotherm.iceberg.manifests.avro import FIRST_BYTES, MAX_BYTES, UnreadableError
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
+from isotherm.clients.manifests.avro import FIRST_BYTES, MAX_BYTES, UnreadableError
+from isotherm.clients.manifests.reading import Manifest, read_manifest_list
 from support.manifest_entries import read
 
 

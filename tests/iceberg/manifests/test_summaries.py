@@ -12,9 +12,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, FloatType, LongType, PrimitiveType, UUIDType
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, may_hold, partition_record
 from isotherm.iceberg.manifests.writing import added, write_manifest
 from support.manifest_entries import read

@@ -1,13 +1,19 @@
 """What a commit event says that its snapshot did to each partition, without Spark."""
 
+import zlib
+from pathlib import Path
+
 import pyarrow as pa
+import pytest
+from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField
 
-from isotherm_ingest.announce.events import event_of
+from isotherm.clients.manifests.avro import MAX_BLOCK_BYTES, number
+from isotherm_ingest.announce.events import MAX_ENTRIES, event_of
 from isotherm_ingest.tables.lake import Lake
 
 SCHEMA = Schema(
@@ -65,3 +71,65 @@ def test_a_partition_of_doubles_has_the_name_that_the_daemon_gives_it(tmp_path):
     now = Lake("lake", properties).load("db.t")
     names = told(now, table.current_snapshot()).keys()
     assert names == {'{"1000":0.1}', '{"1000":1e+300}'}
+
+
+@pytest.fixture
+def owned(tmp_path):
+    """A table with one file, how its event is made, and its manifest, which its owner may write."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=BY_SHOP)
+    table.append(rows(1, 1, 2, 3))
+    snapshot = table.current_snapshot()
+    (manifest,) = snapshot.manifests(table.io)
+    now = Lake("lake", properties).load("db.t")
+    path = Path(manifest.manifest_path.removeprefix("file://"))
+    return path, snapshot, lambda: event_of(now, snapshot, "lake", "announced")
+
+
+def header_and_block(path):
+    data = path.read_bytes()
+    end = data.index(data[-16:]) + 16
+    return data[:end], data[end:]
+
+
+def test_a_manifest_that_unpacks_to_more_than_is_read_is_left_out_of_its_event(owned):
+    """The daemon reads it by itself, within its own limits. In ingest it would be in memory whole."""
+    path, snapshot, event = owned
+    assert event().partitions_complete
+    head, block = header_and_block(path)
+    decoder = new_decoder(block)
+    assert decoder.read_int() == 1
+    packer, entry = zlib.compressobj(1, wbits=-15), zlib.decompress(decoder.read(decoder.read_int()), -15)
+    bomb = packer.compress(entry + bytes(MAX_BLOCK_BYTES)) + packer.flush()
+    path.write_bytes(head + number(1) + number(len(bomb)) + bomb + block[-16:])
+    told = event()
+
+    assert path.stat().st_size < 1024 * 1024
+    assert (told.snapshot_id, told.partitions, told.partitions_complete) == (snapshot.snapshot_id, (), False)
+    assert told.added_manifests_complete
+
+
+def test_a_manifest_has_as_many_entries_as_it_has_whatever_its_list_says(owned):
+    path, _, event = owned
+    head, block = header_and_block(path)
+    path.write_bytes(head + block * MAX_ENTRIES)
+    assert [one.added_files for one in event().partitions] == [MAX_ENTRIES]
+
+    path.write_bytes(head + block * (MAX_ENTRIES + 1))
+    assert (event().partitions, event().partitions_complete) == ((), False)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"Obj\x01", b"no manifest"], ids=["empty", "cut off", "another file"]
+)
+@pytest.mark.parametrize("which", ["manifest", "list"])
+def test_a_snapshot_whose_manifests_make_no_sense_is_announced_without_them(owned, which, damage):
+    path, snapshot, event = owned
+    damaged = path if which == "manifest" else Path(snapshot.manifest_list.removeprefix("file://"))
+    damaged.write_bytes(damage)
+    told = event()
+
+    assert told.snapshot_id == snapshot.snapshot_id
+    assert (told.partitions_complete, told.added_manifests_complete) == (False, which == "manifest")

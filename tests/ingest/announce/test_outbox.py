@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -212,6 +213,28 @@ def test_a_stop_announces_our_own_commits_and_looks_for_those_of_others_for_a_wh
 
     assert announced(broker)[0] == own.head
     assert len(announced(broker)) == 1 + of_others
+
+
+def test_a_table_whose_history_goes_in_a_circle_is_told_and_the_others_are_announced(lake):
+    bad = appended(lake)
+    snapshot = bad.table.metadata.snapshots[0]
+    circle = snapshot.model_copy(update={"parent_snapshot_id": snapshot.snapshot_id})
+    metadata = bad.table.metadata.model_copy(update={"snapshots": [circle]})
+    Path(bad.table.metadata_location.removeprefix("file://")).write_text(metadata.model_dump_json())
+    broker = Broker(Session())
+    watermark = {"pipeline": "shop", "snapshot_id": 1, "sequence_number": 0}
+    broker.send([Record("announced", bad.uuid.encode(), json.dumps(watermark).encode())])
+    table = lake.catalog.create_table("shop.others", ROWS.schema, properties={"ingest.pipeline": "shop"})
+    table.append(ROWS)
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    outbox.stop()
+    with capture_logs() as said:
+        outbox.begin(frozenset({"shop"}))
+        outbox.stop()
+
+    assert announced(broker) == [table.current_snapshot().snapshot_id]
+    assert [(one["event"], one["table"]) for one in said] == [("announce_failed", "shop.orders")]
+    assert "came before itself" in said[0]["error"]
 
 
 class HangingBroker(Broker):

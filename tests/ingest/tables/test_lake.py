@@ -1,5 +1,6 @@
 """The catalog for the threads of the driver: which tables there are, and what a table's owner must not choose."""
 
+from itertools import islice
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from pyiceberg.types import LongType, NestedField
 
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.tables.lake import NEWEST_SNAPSHOTS, Lake
 from isotherm_ingest.tables.offsets import RECENT_TOKENS, Source, encode
+from isotherm_ingest.tables.refusals import must_be_written
 from support.servers import http_server
 
 
@@ -90,7 +93,7 @@ def lake(tmp_path):
     return lake
 
 
-def with_history(lake, count, tokens):
+def with_history(lake, count, tokens, before_all=None):
     """The table with so many snapshots; those whose places, from the oldest on, are named have a token."""
     table = lake.catalog.load_table("shop.orders")
     first = table.metadata.snapshots[0]
@@ -99,7 +102,7 @@ def with_history(lake, count, tokens):
         first.model_copy(
             update={
                 "snapshot_id": place + 1,
-                "parent_snapshot_id": place or None,
+                "parent_snapshot_id": place or before_all,
                 "sequence_number": place + 1,
                 "summary": Summary(Operation.APPEND, **(token if place in tokens else {})),
             }
@@ -139,3 +142,25 @@ def test_old_snapshots_are_read_only_where_the_newest_do_not_say_enough(lake, to
 
 def test_a_table_that_is_not_there_is_none(lake):
     assert lake.newest("shop.nothing", lambda _: True) is None
+
+
+def test_a_history_that_goes_in_a_circle_is_refused_in_words_wherever_it_is_walked(lake):
+    with_history(lake, 12, (), before_all=12)
+    now = lake.load("shop.orders")
+
+    with pytest.raises(
+        TableRefused, match=r"shop.orders is not written: by its metadata, snapshot 12 came before itself"
+    ):
+        list(islice(now.ancestry(), 100))
+    for walk in (now.token, now.has_tokens, lambda _: now.oldest):
+        with pytest.raises(TableRefused):
+            walk("shop")
+
+
+def test_a_circle_below_all_tokens_that_are_asked_for_is_refused_too(lake):
+    with_history(lake, RECENT_TOKENS + 5, range(5, RECENT_TOKENS + 5), before_all=5)
+    now = lake.load("shop.orders")
+    assert now.has_tokens("shop")
+
+    with pytest.raises(TableRefused, match="snapshot 5 came before itself"):
+        must_be_written(now)

@@ -14,7 +14,7 @@ from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.paths import PLACES
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.failures import CommitTooLate, TableRefused, Verdict, verdict
-from isotherm_ingest.tables.java_table import JavaTable
+from isotherm_ingest.tables.java_table import Fence, JavaTable
 from isotherm_ingest.tables.lake import Lake, TableNow
 from isotherm_ingest.tables.refusals import must_be_written
 from support.spark import CATALOG
@@ -158,6 +158,37 @@ def test_what_an_owner_says_while_it_is_committed_is_seen_before_anything_is_wri
         ours.append([], {INGEST_PIPELINE: "shop", INGEST_TOKEN: "{}"})
 
     assert load().head is None
+
+
+class Ancestors:
+    """What Iceberg hands to a fence, as Py4J has it."""
+
+    def __init__(self, ids):
+        self._ids = iter(ids)
+
+    def iterator(self):
+        return self
+
+    def hasNext(self):  # noqa: N802 (Java's name)
+        return True
+
+    def next(self):
+        self._id = next(self._ids)
+        return self
+
+    def snapshotId(self):  # noqa: N802 (Java's name)
+        return self._id
+
+    def summary(self):
+        return {}
+
+
+def test_a_history_that_an_owner_bends_to_a_circle_while_it_is_committed_ends_the_commit():
+    fence = Fence(7, "shop", str, 60)
+
+    assert not fence.validate(Ancestors([3, 2, 1] * 2))
+    assert fence.errorMessage() == "by the table's metadata, snapshot 3 came before itself"
+    assert fence.validate(Ancestors([8, 7]))
 
 
 @pytest.mark.spark

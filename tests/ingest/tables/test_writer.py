@@ -20,6 +20,7 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.offsets import Source, encode
 from isotherm_ingest.tables.portion import Done, Group, Ready
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import MAX_ATTEMPTS, TableWriter
 from isotherm_ingest.workers.survey import Survey
@@ -81,15 +82,20 @@ def dead_letters():
 
 
 @pytest.fixture
-def writer(properties, upserts, broker, metrics, dead_letters):
+def session():
+    return Spark()
+
+
+@pytest.fixture
+def writer(properties, session, upserts, broker, metrics, dead_letters):
     intents = Intents(broker, "control", "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
     tools = Tools(Lake("lake", properties), intents, dead_letters, metrics, "shop")
-    yield TableWriter(NAME, stream, Spark(), tools, upserts)
+    yield TableWriter(NAME, stream, Sessions(session), tools, upserts)
     intents.stop()
 
 
-def test_a_column_that_was_dropped_comes_back_with_a_message_and_not_before(writer, table):
+def test_a_column_that_was_dropped_comes_back_with_a_message_and_not_before(writer, table, session):
     """What the driver remembers of a schema is no reason to alter the table."""
     schema = change_schema(envelope("orders", ("id", "int64"), ("dropped", "string")), key("id"))
     now = portion(0, 5)
@@ -97,19 +103,19 @@ def test_a_column_that_was_dropped_comes_back_with_a_message_and_not_before(writ
     remembered = replace(now, groups=(newer, Group(TOPIC, 8, schema, is_met=False)))
     ready = writer.prepare(remembered)
 
-    assert "ADD COLUMN" not in str(writer.session.statements)
+    assert "ADD COLUMN" not in str(session.statements)
     assert (ready.look.groups, set(ready.task.decoders)) == ((newer,), {(TOPIC, 7)})
 
     writer.prepare(replace(now, groups=(newer, Group(TOPIC, 8, schema))))
-    assert "ADD COLUMNS (`dropped` STRING)" in writer.session.statements[-1]
+    assert "ADD COLUMNS (`dropped` STRING)" in session.statements[-1]
 
 
-def test_a_large_table_is_written_by_as_many_tasks_as_there_are_cores_now(writer):
+def test_a_large_table_is_written_by_as_many_tasks_as_there_are_cores_now(writer, session):
     """Executors come after the driver has begun, and go."""
     large = portion(0, 20_001)
     found = []
     for cores in (2, 8, 4):
-        writer.session.defaultParallelism = cores
+        session.defaultParallelism = cores
         found.append(writer.prepare(large).task.buckets)
 
     assert found == [2, 8, 4]
@@ -197,7 +203,7 @@ def test_a_dead_letter_in_the_place_of_one_that_was_sent_is_sent(writer, upserts
     assert dead_letters.sent == [0, 0]
 
 
-def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, table):
+def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, table, session):
     """The vector was read where there was no table; rows that came with it are below no vector that was read."""
     catalog, schema = table.catalog, table.schema()
     catalog.drop_table(NAME)
@@ -207,7 +213,7 @@ def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, 
         token = encode(Source({TOPIC: {0: 5}}, "cluster", {TOPIC: "id"}))
         other.append(ONE_ROW, snapshot_properties={INGEST_PIPELINE: "shop", INGEST_TOKEN: token})
 
-    writer.session.on_create = made
+    session.on_create = made
     assert isinstance(writer.prepare(portion(0, 5)), Place)
 
 

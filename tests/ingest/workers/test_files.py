@@ -217,8 +217,10 @@ def test_what_was_written_before_a_failure_is_deleted(catalog, tmp_path):
 
 def test_no_file_of_a_partition_is_left_by_one_that_fails(catalog, tmp_path, monkeypatch):
     """Neither those that were done, nor the one that was begun."""
-    table = catalog.create_table("shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "100000"})
-    rows = rows_of(*({"id": one, "text": random.Random(one).randbytes(16).hex()} for one in range(20_000)))
+    table = catalog.create_table(
+        "shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "1048576"}
+    )
+    rows = rows_of(*({"id": one, "text": random.Random(one).randbytes(160).hex()} for one in range(30_000)))
     begun = []
 
     def create(self, overwrite=False):
@@ -277,14 +279,25 @@ def test_names_that_files_spell_otherwise_lose_no_value(catalog):
 
 
 def test_large_tables_become_files_of_the_target_size(catalog):
-    table = catalog.create_table("shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "200000"})
+    table = catalog.create_table(
+        "shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "1048576"}
+    )
     dice = random.Random(7)
-    rows = rows_of(*({"id": one, "text": dice.randbytes(16).hex()} for one in range(40_000)))
+    rows = rows_of(*({"id": one, "text": dice.randbytes(80).hex()} for one in range(40_000)))
     files = files_of(task_of(table), rows)
 
     assert len(files) > 2
-    assert all(100_000 < one["file-size-in-bytes"] < 300_000 for one in files)
+    assert all(500_000 < one["file-size-in-bytes"] < 1_500_000 for one in files)
     assert pc.sum(pa.array([one["record-count"] for one in files])).as_py() == 40_000
+
+
+@pytest.mark.parametrize("said", ["1", "-1", "1048575"])
+def test_a_table_has_no_file_and_no_row_group_for_each_row_whatever_its_owner_says(catalog, said):
+    asked = {"write.target-file-size-bytes": said, "write.parquet.row-group-limit": "1"}
+    table = catalog.create_table("shop.orders", SCHEMA, properties=asked)
+    (file,) = files_of(task_of(table), rows_of(*({"id": one, "text": "x"} for one in range(2_500))))
+
+    assert (file["record-count"], len(file["split-offsets"])) == (2_500, 3)
 
 
 def test_a_changelog_says_of_each_change_what_it_was(catalog):

@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import UnknownType
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
@@ -28,7 +29,6 @@ from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files
 from isotherm.iceberg.manifests.partition_values import partition_type
 from isotherm.iceberg.manifests.reachability import reached
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import IsStopped, never
 from isotherm.service.ports import Bound

@@ -22,6 +22,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from tenacity import Retrying, retry_if_not_exception_type, wait_exponential_jitter
 from tenacity.nap import sleep
 
+from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.catalog_refusals import is_busy, is_lost_race, is_refusal
@@ -32,7 +33,6 @@ from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reachability import last_sequence_number
-from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.runtime.clock import monotonic_s
 
 ATTEMPTS = 10

@@ -29,6 +29,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
+from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
@@ -37,7 +38,6 @@ from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,

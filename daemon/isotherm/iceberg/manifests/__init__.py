@@ -1,1 +1,1 @@
-"""Manifests: read and written as bytes, counted, and searched for the files that are live."""
+"""Manifests: written as bytes, counted, and searched for the files that are live."""

@@ -41,10 +41,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.iceberg.manifests.avro import UnreadableError, file_of, number
-from isotherm.iceberg.manifests.entry_projection import DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS
+from isotherm.clients.manifests.avro import UnreadableError, file_of, number
+from isotherm.clients.manifests.entry_projection import DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS
+from isotherm.clients.manifests.reading import Manifest
 from isotherm.iceberg.manifests.event_time import TimeColumn
-from isotherm.iceberg.manifests.reading import Manifest
 
 if TYPE_CHECKING:
     from datafusion import SessionContext

@@ -23,17 +23,17 @@ from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus,
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
+from isotherm.clients.manifests.avro import ALONE_BYTES, UnreadableError
+from isotherm.clients.manifests.entry_projection import Brief
+from isotherm.clients.manifests.reading import Manifest
 from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
-from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
-from isotherm.iceberg.manifests.entry_projection import Brief
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
 from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.partition_values import checked_key
-from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.service.ports import GoOn, without_end
 
 LARGE_BYTES = 24 * 1024

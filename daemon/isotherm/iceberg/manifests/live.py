@@ -23,11 +23,11 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
+from isotherm.clients.manifests.avro import UnreadableError
+from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key, may_hold
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.threads import IsStopped, Stopped, never
 
 DELETE_FILE_PATH = 2147483546

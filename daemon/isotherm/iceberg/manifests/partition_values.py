@@ -32,6 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.identity import (
     UNPARTITIONED,
     PartitionKey,
@@ -40,7 +41,6 @@ from isotherm.contract.identity import (
     partition_values,
     scalar,
 )
-from isotherm.iceberg.manifests.avro import UnreadableError
 
 MAX_KEY_CHARS = 16 * 1024
 """Of a partition's key. A file's name in a store has a kilobyte, and holds such values as a rule; in JSON that may be six

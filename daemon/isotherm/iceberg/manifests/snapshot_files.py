@@ -15,16 +15,16 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.contract.paths import taken_for
-from isotherm.iceberg.manifests.avro import (
+from isotherm.clients.manifests.avro import (
     ALONE_BYTES,
     MAX_BYTES,
     MAX_LIST_BYTES,
     TooLargeError,
     UnreadableError,
 )
-from isotherm.iceberg.manifests.reading import Manifest, manifests_listed
+from isotherm.clients.manifests.reading import Manifest, manifests_listed
+from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.contract.paths import taken_for
 from isotherm.iceberg.threads import IsStopped, Stopped, Threads
 
 _DAMAGED = (FileNotFoundError, UnreadableError)

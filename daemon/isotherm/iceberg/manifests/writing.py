@@ -46,9 +46,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.clients.manifests.reading import READ_VERSION
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.partition_values import partition_type, signed_halves
-from isotherm.iceberg.manifests.reading import READ_VERSION
 
 BLOCK_ENTRIES = 500
 """Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""

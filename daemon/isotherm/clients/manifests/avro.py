@@ -67,8 +67,11 @@ class AvroData:
         UnreadableError: the bytes are not those of an Avro file; also while it is counted or decoded.
     """
 
-    def __init__(self, location: str, data: bytes) -> None:
+    def __init__(self, location: str, data: bytes, max_unpacked: int = MAX_UNPACKED_BYTES) -> None:
         self.location, self.data = location, data
+        self.unpacked_bytes = 0
+        """What its blocks had so far, unpacked; no more than `max_unpacked` are."""
+        self._max_unpacked = max_unpacked
         try:
             if not data.startswith(_MAGIC):
                 raise ValueError("it does not begin as an Avro file does")  # noqa: TRY301 (one place says what failed)
@@ -114,16 +117,16 @@ class AvroData:
             yield values, b"".join(blocks)
 
     def _unpacked_blocks(self) -> Iterator[tuple[int, bytes]]:
-        left = MAX_UNPACKED_BYTES
+        self.unpacked_bytes = 0
         for count, packed in self._blocks():
             try:
                 block = self._unpacked(packed)
             except Exception as err:  # every codec has errors of its own
                 raise UnreadableError(f"{self.location}: {err}") from err
-            left -= len(block)
-            if left < 0:
+            self.unpacked_bytes += len(block)
+            if self.unpacked_bytes > self._max_unpacked:
                 raise UnreadableError(
-                    f"{self.location} has more than {MAX_UNPACKED_BYTES} bytes when unpacked"
+                    f"{self.location} has more than {self._max_unpacked} bytes when unpacked"
                 )
             yield count, block
 

@@ -42,9 +42,16 @@ from pyiceberg.schema import visit_with_partner
 from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from isotherm.clients.manifests.avro import (
+    MAX_BYTES,
+    MAX_LIST_BYTES,
+    MAX_UNPACKED_BYTES,
+    AvroData,
+    UnreadableError,
+    content,
+)
+from isotherm.clients.manifests.entry_projection import Brief, BriefReader
 from isotherm.clients.whole_doubles import WholeDoubleReader
-from isotherm.iceberg.manifests.avro import MAX_BYTES, MAX_LIST_BYTES, AvroData, UnreadableError, content
-from isotherm.iceberg.manifests.entry_projection import Brief, BriefReader
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
@@ -79,9 +86,9 @@ class Manifest:
         UnreadableError: the bytes are not those of a manifest; also while it is counted or iterated over.
     """
 
-    def __init__(self, location: str, data: bytes) -> None:
+    def __init__(self, location: str, data: bytes, max_unpacked: int = MAX_UNPACKED_BYTES) -> None:
         self.data = data
-        self._avro = AvroData(location, data)
+        self._avro = AvroData(location, data, max_unpacked)
         self.avro_schema = self._avro.schema
         self.layout = _understood(_layout, self._avro)
 
@@ -96,6 +103,11 @@ class Manifest:
             UnreadableError: it has fewer bytes than its length, or is no Avro file.
         """
         return cls(location, content(files, location, length, max_bytes))
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """What was unpacked of it when it was last iterated over."""
+        return self._avro.unpacked_bytes
 
     def count(self) -> int:
         """How many entries its blocks announce, without decoding them."""
@@ -171,13 +183,15 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     return list(manifests_listed(files, location))
 
 
-def manifests_listed(files: FileIO, location: str, max_bytes: int = MAX_LIST_BYTES) -> Iterator[ManifestFile]:
+def manifests_listed(
+    files: FileIO, location: str, max_bytes: int = MAX_LIST_BYTES, max_unpacked: int = MAX_UNPACKED_BYTES
+) -> Iterator[ManifestFile]:
     """The same; it is read now, and decoded one after another, so what is damaged may show only at the end.
 
     Raises:
         UnreadableError: the file is damaged, ends too early, or (TooLargeError) has more bytes.
     """
-    avro = AvroData(location, content(files, location, max_bytes=max_bytes))
+    avro = AvroData(location, content(files, location, max_bytes=max_bytes), max_unpacked)
     if (count := avro.count()) > MAX_LISTED:
         raise UnreadableError(f"{location} names {count} manifests, more than {MAX_LISTED}")
     return avro.decoded(_understood(_list_reader, avro).read)

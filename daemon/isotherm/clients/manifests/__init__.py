@@ -1,0 +1,1 @@
+"""Manifests and their lists, read in bounded memory; both halves read them so."""
