@@ -66,7 +66,10 @@ class Mark:
     through: int
     topic_id: str = ""
     tables: Mapping[str, tuple[str, int | None, int]] = field(default_factory=dict)
-    """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it."""
+    """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it.
+
+    The uuid is empty where the table has said nothing of the partition (`Known.noted`).
+    """
     by: str = field(default="", compare=False)
     """The driver that has written it; empty where somebody else has set the offset."""
     halted: frozenset[str] = frozenset()
@@ -296,14 +299,19 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
     ids = {position[0]: marks[position].topic_id for position in said}
     if not said:
         return None
-    table_uuid = next(reversed(said.values()))[0]
-    mine = {position: one for position, one in said.items() if one[0] == table_uuid}
+    table_uuid = next((one for one, _, _ in reversed(said.values()) if one), "")
+    mine = {position: one for position, one in said.items() if one[0] in {table_uuid, ""}}
     return Known(
         table_uuid,
         {position: had for position, (_, had, _) in mine.items() if had is not None},
         {position: reached for position, (_, _, reached) in mine.items()},
         ids,
         is_halted=any(table in marks[position].halted for position in mine),
+        noted=frozenset(
+            one
+            for one, (by, _, reached) in mine.items()
+            if not by and (table_uuid or reached < marks[one].through)
+        ),
     )
 
 

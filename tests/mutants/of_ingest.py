@@ -5,6 +5,8 @@ from mutants.mutant import Mutant
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
+TABLES = "isotherm_ingest/batches/tables.py"
+OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
@@ -191,6 +193,29 @@ MUTANTS = (
         'return struct.unpack("<f", struct.pack("<f", value))[0]',
         "return value",
         "ingest/tables/test_upsert.py::test_a_partition_may_be_no_number_or_without_end",
+    ),
+    Mutant(
+        "a table that fails when a further topic begins is forgotten with it by the next driver",
+        TABLES,
+        "            state.lacks(portions[name].kafka, halts=isinstance(error, Halted))\n",
+        "",
+        OF_LATER_TOPICS + "test_a_table_that_fails_when_another_topic_begins_gets_it_from_the_next_driver",
+    ),
+    Mutant(
+        "a table that is halted when a further topic begins is forgotten with it by the next driver",
+        TABLES,
+        "                state.lacks(portion.kafka)\n",
+        "                pass\n",
+        OF_LATER_TOPICS
+        + "test_a_topic_that_begins_while_a_table_is_halted_is_written_once_a_person_has_decided",
+    ),
+    Mutant(
+        "where Kafka began is taken for what a table was seen through to",
+        "isotherm_ingest/plan/places.py",
+        "    if known.is_noted(position):\n        return (through",
+        "    if not known.uuid:\n        return (through",
+        OF_LATER_TOPICS
+        + "test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_it_was_left_out",
     ),
     # The port, which the daemon has too
     Mutant(

@@ -377,7 +377,8 @@ class Driver:
             for name in readers:
                 said = known[name]
                 if position in said.through and said.topic_ids.get(topic.name, "") == topic.topic_id:
-                    kept[name] = (said.uuid, said.vector.get(position), said.through[position])
+                    by = "" if position in said.noted else said.uuid
+                    kept[name] = (by, said.vector.get(position), said.through[position])
                     halted = halted | {name} if said.is_halted else halted - {name}
             marks[position] = Mark(seen, topic.topic_id, kept, halted=frozenset(halted))
         return marks

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.places import Known, OnHole, Place
+from isotherm_ingest.plan.places import Kafka, Known, OnHole, Place
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
@@ -64,9 +64,15 @@ class TableState:
                 vector={**others, **judged},
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
+                noted=frozenset(one for one in old.noted if one[0] in same and one not in place.next),
             )
         self.must_look |= bool(place.told)
         self.known = new
+
+    def lacks(self, kafka: Kafka, *, halts: bool = False) -> None:
+        """Keep that it gets nothing of a batch of these topics; with `halts`, that a person must decide about it."""
+        known = (self.known or Known("", {}, {})).lacking(kafka)
+        self.known = replace(known, is_halted=True) if halts else known
 
     def is_in_step(self, portion: Portion, front: Front) -> bool:
         """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.

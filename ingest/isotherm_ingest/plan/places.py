@@ -6,7 +6,7 @@ it is held against what is found, by one rule, whether the driver lived through 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -47,6 +47,30 @@ class Known:
     """Of which topics these offsets are."""
     is_halted: bool = False
     """A hole was told that a person must decide about, and nobody has decided yet."""
+    noted: frozenset[Position] = frozenset()
+    """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
+
+    def is_noted(self, position: Position) -> bool:
+        """Whether its place in Kafka is no word of the table."""
+        return not self.uuid or position in self.noted
+
+    def lacking(self, kafka: "Kafka") -> "Known":
+        """The same, where the table cannot be written: it lacks all that Kafka holds of partitions of which nothing is known.
+
+        Noted, because the front goes on without it, and a driver that begins knows of them by nothing else.
+        """
+        others = {topic for topic in kafka.ids if _is_other(self.topic_ids, kafka, topic)}
+        through = {one: seen for one, seen in self.through.items() if one[0] not in others}
+        new = {one: start for one, start in kafka.starts.items() if one not in through}
+        if not new:
+            return self
+        return replace(
+            self,
+            vector={one: had for one, had in self.vector.items() if one[0] not in others},
+            through={**through, **new},
+            topic_ids={**self.topic_ids, **kafka.of({topic for topic, _ in new}).ids},
+            noted=(self.noted & through.keys()) | new.keys(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +205,9 @@ def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Co
     return [
         Hole(Lost.MADE_AGAIN, position, kafka.starts.get(position, 0), through)
         for position, through in sorted(known.through.items())
-        if position not in judged and (through > 0 or position in known.vector)
+        if position not in judged
+        and not known.is_noted(position)
+        and (through > 0 or position in known.vector)
     ]
 
 
@@ -209,7 +235,7 @@ def _after(
         known = None
     if _is_other(found.topic_ids, kafka, topic):
         # What was noted of a table of which nothing was known is no word that this hole is told: it is where Kafka begins.
-        if known is None or not known.uuid or position not in known.through:
+        if known is None or known.is_noted(position) or position not in known.through:
             return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, has or 0, start)]
         has = None  # it is known already, and has committed nothing of the new topic since
     after, holes = has, []
@@ -237,7 +263,7 @@ def _since(
 ) -> tuple[int | None, Hole | None]:
     """What is found of one partition, held against what was known of it."""
     through = known.through[position]
-    if not known.uuid:
+    if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has
     if known.uuid != found.uuid:

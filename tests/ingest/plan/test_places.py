@@ -1,5 +1,7 @@
 """Where a table goes on: what it says, what was known of it, and what Kafka holds, held against each other."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,3 +160,18 @@ def test_nothing_between_what_a_table_has_and_where_it_goes_on_is_left_out_unsai
         assert at.halted == ()
     if on_hole == "halt":
         assert at.told == ()
+
+
+def test_what_is_noted_of_a_table_that_cannot_be_written_is_no_word_of_it():
+    """It is where Kafka began: what the table says itself wins, and a topic that it has rows of is judged by that."""
+    other = {("shop.customers", 0): 7}
+    noted = known(480, 500).lacking(Kafka(other, {("shop.customers", 0): 9}, {"shop.customers": "c"}))
+    assert (noted.through, noted.noted) == ({P: 500, **other}, other.keys())
+    assert noted.lacking(Kafka(other, other, {"shop.customers": "c"})) is noted
+
+    lost = replace(known(480, 500), through={P: 500, Q: 7}, noted=frozenset({Q}))
+    own = replace(found(480), vector={P: 480, Q: 3})
+    assert judged(own, lost).next == {P: 500, Q: 3}
+    assert whys(judged(own, lost, kafka(start=7), "accept").told) == [Lost.RETENTION]
+    gone = judged(found(None, uuid="other"), lost)
+    assert [(hole.why, hole.position) for hole in gone.halted] == [(Lost.MADE_AGAIN, P)]
