@@ -217,6 +217,13 @@ MUTANTS = (
         OF_LATER_TOPICS
         + "test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_it_was_left_out",
     ),
+    Mutant(
+        "a table whose token has expired says nothing of its other topics in the next one",
+        "isotherm_ingest/plan/places.py",
+        "    found = recalled(found, known)\n",
+        "",
+        "ingest/tables/test_expired_tokens.py::test_the_next_token_says_what_the_table_has_of_all_its_topics",
+    ),
     # The port, which the daemon has too
     Mutant(
         "a client that asks much and reads nothing takes a thread",

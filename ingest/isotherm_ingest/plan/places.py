@@ -182,6 +182,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
+    found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
     for position in kafka.positions(topics):
         after, holes = _after(position, found, known, kafka, on_hole)
@@ -192,6 +193,19 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     return Place(found.uuid, vector, going_on, kafka.of(topics).ids, tuple(told), tuple(halted))
+
+
+def recalled(found: Found, known: Known | None) -> Found:
+    """What a table has whose token went with its snapshot: what it had, of all its topics, which its next token must say again.
+
+    Not where it was known to have less by then.
+    """
+    is_same = known is not None and known.uuid == found.uuid and not known.is_halted
+    if known is None or not is_same or found.vector is not None or not found.history_is_cut:
+        return found
+    had = {topic for topic, _ in known.vector}
+    ids = {topic: one for topic, one in known.topic_ids.items() if topic in had}
+    return replace(found, vector=known.vector, topic_ids=ids)
 
 
 def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str]) -> list[Hole]:
@@ -268,8 +282,6 @@ def _since(
     needs = start if has is None else has
     if known.uuid != found.uuid:
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
-    # A token may expire with its snapshot, and the table has what it had; not where it was known to have less by then.
-    has_expired = found.vector is None and found.history_is_cut and not known.is_halted
-    if (has or 0) >= known.vector.get(position, 0) or has_expired:
+    if (has or 0) >= known.vector.get(position, 0):
         return max(has or 0, through), None
     return has, Hole(Lost.ROLLED_BACK, position, needs, through)

@@ -67,6 +67,13 @@ def test_a_token_that_went_with_its_snapshot_is_no_hole():
     assert judged(found(None, history_is_cut=True), known(480, 500)).next[P] == 500
 
 
+def test_a_token_that_went_with_its_snapshot_says_nothing_of_a_topic_that_was_made_again():
+    at = judged(found(None, history_is_cut=True), known(480, 500), kafka(topic_id="b"), "backfill")
+
+    assert set(whys(at.told)) == {Lost.TOPIC_MADE_AGAIN}
+    assert (at.vector, at.next) == ({}, {P: 0, Q: 0})
+
+
 @pytest.mark.parametrize("now", [Found(), found(None, uuid="other"), found(3, uuid="other")])
 def test_a_table_that_was_dropped_or_made_again_is_a_hole(now):
     at = judged(now, known(480, 500))
@@ -145,7 +152,7 @@ def test_nothing_between_what_a_table_has_and_where_it_goes_on_is_left_out_unsai
     known = (
         None
         if was is None
-        else Known(was[2], {} if was[0] is None or not was[2] else {P: was[0]}, {P: was[1]})
+        else Known(was[2], {} if was[0] is None or not was[2] else {P: min(was[:2])}, {P: was[1]})
     )
     broker = kafka(start, start + length)
     at = judged(found(has, history_is_cut=cut), known, broker, on_hole)
