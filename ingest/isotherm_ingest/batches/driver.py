@@ -182,10 +182,12 @@ class Driver:
         # Of all partitions: one that has no leader now is no new one when it has.
         self._marked |= self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
         compacted = self._broker.compacted(new)
+        marked = {topic for topic, _ in self._marked}
         for name in sorted(new):
             stream = self._config.stream_of(name)
             if stream is not None:
-                self._topics[name] = Topic(name, self._config.window_of(stream))
+                unmarked = {(name, one) for one in found[name]} if name not in marked else set()
+                self._topics[name] = Topic(name, self._config.window_of(stream), at_first=frozenset(unmarked))
                 if name in compacted and stream.mode == "mirror":
                     logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
         self._listed_s = now_s

@@ -229,6 +229,9 @@ class Tables:
         futures = {}
         for name, portion in portions.items():
             state = self._states[name]
+            if lost := state.lost(portion.kafka):
+                self._tell(name, lost)
+                state.lacks(portion.kafka)
             if not state.is_left_out(now_s) and (only_look or state.is_in_step(portion, front or {})):
                 with_known = replace(portion, known=state.known)
                 futures[name] = self._pool.submit(self._prepare, name, with_known)

@@ -72,6 +72,14 @@ class Known:
             noted=(self.noted & through.keys()) | new.keys(),
         )
 
+    def lost(self, kafka: "Kafka") -> "tuple[Hole, ...]":
+        """What was noted of topics that were made again since: it is gone, and the table itself cannot say so."""
+        return tuple(
+            Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
+            for one in sorted(self.noted)
+            if _is_other(self.topic_ids, kafka, one[0])
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

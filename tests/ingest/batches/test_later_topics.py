@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
@@ -94,3 +95,37 @@ def test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_
 
     assert pipeline.is_left_out("all")
     assert pipeline.sample("holes_total", table="shop.all", why="retention") >= 1
+
+
+@pytest.mark.parametrize("when", ["it lives", "it starts again", "it fails still"])
+@pytest.mark.parametrize(
+    "config", [CONFIG, SHARED.replace("HOLE", "halt")], ids=["never written", "of several"]
+)
+def test_what_a_table_lacks_of_a_topic_that_is_made_again_before_it_had_any_of_it_is_told(config, when):
+    """No token speaks of it. Nothing is left to decide, so the table goes on with the new topic."""
+    pipeline = Pipeline(config)
+    name = "shop.all" if "shop.all" in config else "shop.customers"
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors[name] = OSError("its store is away")
+    pipeline.send(*messages(CUSTOMERS, 0, 1, 2))
+    pipeline.minute()
+    if when != "it fails still":
+        pipeline.errors.clear()
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0), *messages(CUSTOMERS, 0, 1)]
+    pipeline.broker.ids[CUSTOMERS] = "another id"
+    with capture_logs() as said:
+        if when == "it starts again":
+            pipeline.start()
+        pipeline.minute()
+        pipeline.minute()
+        pipeline.errors.clear()
+        pipeline.start()
+        pipeline.minute()
+        pipeline.minute()
+
+    assert [(one["table"], one["hole"]) for one in said if one["event"] == "changes_missing"] == [
+        (name, f"topic_made_again ({CUSTOMERS}/0: needs 0, could go on from 0)")
+    ]
+    rows = pipeline.lake.tables[name].rows
+    assert sorted(row for row in rows if row[0] == CUSTOMERS) == all_of(CUSTOMERS, 2)
