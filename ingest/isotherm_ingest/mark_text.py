@@ -35,7 +35,7 @@ class Mark:
     through: int
     topic_id: str = ""
     tables: Mapping[str, Said] = field(default_factory=dict)
-    """Of each table of the topic."""
+    """Of each table of the topic. The uuid is empty where the table has said nothing of the partition (`Known.noted`)."""
     by: str = field(default="", compare=False)
     """The driver that has written it; empty where somebody else has set the offset."""
     halted: frozenset[str] = frozenset()

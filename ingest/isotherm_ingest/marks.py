@@ -251,11 +251,11 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
     ids = {position[0]: marks[position].topic_id for position in said}
     if not said:
         return None
-    table_uuid = next(reversed(said.values()))[0]
+    table_uuid = next((one for one, _, _ in reversed(said.values()) if one), "")
     mine = {
         position: one
         for position, one in said.items()
-        if is_table(one[0], table_uuid) or is_table(table_uuid, one[0])
+        if not one[0] or is_table(one[0], table_uuid) or is_table(table_uuid, one[0])
     }
     return Known(
         table_uuid,
@@ -263,6 +263,11 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
         {position: reached for position, (_, _, reached) in mine.items()},
         ids,
         is_halted=any(table in marks[position].halted for position in mine),
+        noted=frozenset(
+            one
+            for one, (by, _, reached) in mine.items()
+            if not by and (table_uuid or reached < marks[one].through)
+        ),
     )
 
 

@@ -6,6 +6,9 @@ LAKE = "isotherm_ingest/tables/lake.py"
 OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
+TABLES = "isotherm_ingest/batches/tables.py"
+OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
+OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
@@ -268,6 +271,58 @@ MUTANTS = (
         'return struct.unpack("<f", struct.pack("<f", value))[0]',
         "return value",
         "ingest/tables/test_upsert.py::test_a_partition_may_be_no_number_or_without_end",
+    ),
+    Mutant(
+        "a table that fails when a further topic begins is forgotten with it by the next driver",
+        TABLES,
+        "            state.lacks(portions[name].kafka, halts=isinstance(error, Halted))\n",
+        "",
+        OF_LATER_TOPICS + "test_a_table_that_fails_when_another_topic_begins_gets_it_from_the_next_driver",
+    ),
+    Mutant(
+        "a table that is halted when a further topic begins is forgotten with it by the next driver",
+        TABLES,
+        "                state.lacks(portion.kafka)\n",
+        "                pass\n",
+        OF_LATER_TOPICS
+        + "test_a_topic_that_begins_while_a_table_is_halted_is_written_once_a_person_has_decided",
+    ),
+    Mutant(
+        "where Kafka began is taken for what a table was seen through to",
+        "isotherm_ingest/plan/places.py",
+        "    if known.is_noted(position):\n        return (through",
+        "    if not known.uuid:\n        return (through",
+        OF_LATER_TOPICS
+        + "test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_it_was_left_out",
+    ),
+    Mutant(
+        "a table whose token has expired says nothing of its other topics in the next one",
+        "isotherm_ingest/plan/places.py",
+        "    found = recalled(found, known)\n",
+        "",
+        "ingest/tables/test_expired_tokens.py::test_the_next_token_says_what_the_table_has_of_all_its_topics",
+    ),
+    Mutant(
+        "what Kafka dropped of a new partition before it was read is passed by in silence",
+        "isotherm_ingest/plan/topics.py",
+        "0 if came_later else kafka.starts.get(position, 0)",
+        "kafka.starts.get(position, 0)",
+        OF_NEW_PARTITIONS + "test_what_kafka_dropped_of_a_new_partition_before_anybody_read_it_is_told",
+    ),
+    Mutant(
+        "what Kafka had dropped before ingest heard of a topic is told",
+        "isotherm_ingest/plan/topics.py",
+        "begun and position not in self.at_first",
+        "begun",
+        OF_NEW_PARTITIONS + "test_what_kafka_had_dropped_before_ingest_heard_of_a_topic_is_not_told",
+    ),
+    Mutant(
+        "what a table that never worked lacks of a topic that is made again is passed by in silence",
+        TABLES,
+        "if lost := state.lost(portion.kafka):",
+        "if lost := ():",
+        OF_LATER_TOPICS
+        + "test_what_a_table_lacks_of_a_topic_that_is_made_again_before_it_had_any_of_it_is_told",
     ),
     # The port, which the daemon has too
     Mutant(

@@ -183,10 +183,12 @@ class Driver:
         # Of all partitions: one that has no leader now is no new one when it has.
         self._marked |= self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
         compacted = self._broker.compacted(new)
+        marked = {topic for topic, _ in self._marked}
         for name in sorted(new):
             stream = self._config.stream_of(name)
             if stream is not None:
-                self._topics[name] = Topic(name, self._config.window_of(stream))
+                unmarked = {(name, one) for one in found[name]} if name not in marked else set()
+                self._topics[name] = Topic(name, self._config.window_of(stream), at_first=frozenset(unmarked))
                 if name in compacted and stream.mode == "mirror":
                     logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
         self._listed_s = now_s
@@ -378,7 +380,8 @@ class Driver:
             for name in readers:
                 said = known[name]
                 if position in said.through and said.topic_ids.get(topic.name, "") == topic.topic_id:
-                    kept[name] = (said.uuid, said.vector.get(position), said.through[position])
+                    by = "" if position in said.noted else said.uuid
+                    kept[name] = (by, said.vector.get(position), said.through[position])
                     halted = halted | {name} if said.is_halted else halted - {name}
             marks[position] = Mark(seen, topic.topic_id, kept, halted=frozenset(halted))
         return marks

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.places import Known, OnHole, Place, is_table
+from isotherm_ingest.plan.places import Hole, Kafka, Known, OnHole, Place, is_table
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
@@ -59,15 +59,28 @@ class TableState:
             through = {one: reached for one, reached in old.through.items() if one[0] in same}
             had = old.vector if is_same else {}
             others = {one: had[one] for one in had if one[0] in same and one not in place.next}
+            begun = {
+                one for one in place.next if one in place.vector or new.through[one] != old.through.get(one)
+            }
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
                 new,
                 vector={**others, **judged},
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
+                noted=frozenset(one for one in old.noted if one[0] in same and one not in begun),
             )
         self.must_look |= bool(place.told)
         self.known = new
+
+    def lost(self, kafka: Kafka) -> tuple[Hole, ...]:
+        """What it lacks of topics that were made again before it had anything of them."""
+        return () if self.known is None else self.known.lost(kafka)
+
+    def lacks(self, kafka: Kafka, *, halts: bool = False) -> None:
+        """Keep that it gets nothing of a batch of these topics; with `halts`, that a person must decide about it."""
+        known = (self.known or Known("", {}, {})).lacking(kafka)
+        self.known = replace(known, is_halted=True) if halts else known
 
     def is_in_step(self, portion: Portion, front: Front) -> bool:
         """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.

@@ -227,12 +227,17 @@ class Tables:
         Raises:
             CatalogAway: no table could be looked at, because the catalog does not answer; nobody is to blame.
         """
-        futures = {
-            name: self._pool.submit(self._prepare, name, replace(portion, known=state.known))
-            for name, portion in portions.items()
-            if not (state := self._states[name]).is_left_out(now_s)
-            and (only_look or state.is_in_step(portion, front or {}))
-        }
+        futures = {}
+        for name, portion in portions.items():
+            state = self._states[name]
+            if lost := state.lost(portion.kafka):
+                self._tell(name, lost)
+                state.lacks(portion.kafka)
+            if not state.is_left_out(now_s) and (only_look or state.is_in_step(portion, front or {})):
+                with_known = replace(portion, known=state.known)
+                futures[name] = self._pool.submit(self._prepare, name, with_known)
+            else:
+                state.lacks(portion.kafka)
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
             if isinstance(one, Place):
@@ -287,12 +292,7 @@ class Tables:
             self._probe()
         for name, error in errors.items():
             state = self._states[name]
-            # Remembered, so that a driver that begins knows of it before its next message.
-            if state.known is None:
-                kafka = portions[name].kafka
-                state.known = Known("", {}, dict(kafka.starts), kafka.ids)
-            if isinstance(error, Halted):
-                state.known = replace(state.known, is_halted=True)
+            state.lacks(portions[name].kafka, halts=isinstance(error, Halted))
             if was_too_much(error):
                 state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)

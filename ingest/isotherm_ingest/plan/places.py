@@ -6,7 +6,7 @@ it is held against what is found, by one rule, whether the driver lived through 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -55,6 +55,38 @@ class Known:
     """Of which topics these offsets are."""
     is_halted: bool = False
     """A hole was told that a person must decide about, and nobody has decided yet."""
+    noted: frozenset[Position] = frozenset()
+    """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
+
+    def is_noted(self, position: Position) -> bool:
+        """Whether its place in Kafka is no word of the table."""
+        return not self.uuid or position in self.noted
+
+    def lacking(self, kafka: "Kafka") -> "Known":
+        """The same, where the table cannot be written: it lacks all that Kafka holds of partitions of which nothing is known.
+
+        Noted, because the front goes on without it, and a driver that begins knows of them by nothing else.
+        """
+        others = {topic for topic in kafka.ids if _is_other(self.topic_ids, kafka, topic)}
+        through = {one: seen for one, seen in self.through.items() if one[0] not in others}
+        new = {one: start for one, start in kafka.starts.items() if one not in through}
+        if not new:
+            return self
+        return replace(
+            self,
+            vector={one: had for one, had in self.vector.items() if one[0] not in others},
+            through={**through, **new},
+            topic_ids={**self.topic_ids, **kafka.of({topic for topic, _ in new}).ids},
+            noted=(self.noted & through.keys()) | new.keys(),
+        )
+
+    def lost(self, kafka: "Kafka") -> "tuple[Hole, ...]":
+        """What was noted of topics that were made again since: it is gone, and the table itself cannot say so."""
+        return tuple(
+            Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
+            for one in sorted(self.noted)
+            if _is_other(self.topic_ids, kafka, one[0])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +198,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
+    found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
     for position in kafka.positions(topics):
         after, holes = _after(position, found, known, kafka, on_hole)
@@ -176,6 +209,19 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     return Place(found.uuid, vector, going_on, kafka.of(topics).ids, tuple(told), tuple(halted))
+
+
+def recalled(found: Found, known: Known | None) -> Found:
+    """What a table has whose token went with its snapshot: what it had, of all its topics, which its next token must say again.
+
+    Not where it was known to have less by then.
+    """
+    is_same = known is not None and is_table(known.uuid, found.uuid) and not known.is_halted
+    if known is None or not is_same or found.vector is not None or not found.history_is_cut:
+        return found
+    had = {topic for topic, _ in known.vector}
+    ids = {topic: one for topic, one in known.topic_ids.items() if topic in had}
+    return replace(found, vector=known.vector, topic_ids=ids)
 
 
 def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str]) -> list[Hole]:
@@ -189,7 +235,9 @@ def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Co
     return [
         Hole(Lost.MADE_AGAIN, position, kafka.starts.get(position, 0), through)
         for position, through in sorted(known.through.items())
-        if position not in judged and (through > 0 or position in known.vector)
+        if position not in judged
+        and not known.is_noted(position)
+        and (through > 0 or position in known.vector)
     ]
 
 
@@ -217,7 +265,7 @@ def _after(
         known = None
     if _is_other(found.topic_ids, kafka, topic):
         # What was noted of a table of which nothing was known is no word that this hole is told: it is where Kafka begins.
-        if known is None or not known.uuid or position not in known.through:
+        if known is None or known.is_noted(position) or position not in known.through:
             return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, has or 0, start)]
         has = None  # it is known already, and has committed nothing of the new topic since
     after, holes = has, []
@@ -245,13 +293,11 @@ def _since(
 ) -> tuple[int | None, Hole | None]:
     """What is found of one partition, held against what was known of it."""
     through = known.through[position]
-    if not known.uuid:
+    if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has
     if not is_table(known.uuid, found.uuid):
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
-    # A token may expire with its snapshot, and the table has what it had; not where it was known to have less by then.
-    has_expired = found.vector is None and found.history_is_cut and not known.is_halted
-    if (has or 0) >= known.vector.get(position, 0) or has_expired:
+    if (has or 0) >= known.vector.get(position, 0):
         return max(has or 0, through), None
     return has, Hole(Lost.ROLLED_BACK, position, needs, through)

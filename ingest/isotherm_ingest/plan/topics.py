@@ -37,6 +37,8 @@ class Topic:
     retry_at_s: float = 0.0
     at_most: int | None = None
     """So many messages are read at once, since more have failed."""
+    at_first: frozenset[Position] = frozenset()
+    """Partitions of which nothing was known when it was first listed: what Kafka had dropped of them by then nobody missed."""
     gate: dict[Position, int] = field(default_factory=dict)
     """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
 
@@ -47,7 +49,7 @@ class Topic:
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
         the old ones were read to where they ended when the new ones came. It moves to no other old one where their
-        number was multiplied.
+        number was multiplied. A new one begins at 0: what Kafka holds no more of it was lost unread.
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
@@ -61,8 +63,10 @@ class Topic:
                 position: kafka.ends[position] for position in self.through if position in kafka.ends
             }
         if all(self.through[position] >= end for position, end in self.gate.items()):
+            begun = bool(self.through)
             for position in new:
-                self.through[position] = kafka.starts.get(position, 0)
+                came_later = begun and position not in self.at_first
+                self.through[position] = 0 if came_later else kafka.starts.get(position, 0)
             self.gate = {}
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():

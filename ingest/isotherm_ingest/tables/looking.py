@@ -17,7 +17,7 @@ from isotherm_ingest.dead_letters import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.places import Found, Place, is_table, place
+from isotherm_ingest.plan.places import Found, Place, is_table, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -196,8 +196,7 @@ class Looking:
         judged = place(found, known, portion.kafka, portion.topics, self._stream.on_hole)
         if judged.halted:
             raise Halted(self._name, judged.halted)
-        ids = {} if token is None else token.source.topic_ids
-        source = Source(offsets.vector_of(judged.vector), portion.cluster, ids)
+        source = Source(offsets.vector_of(judged.vector), portion.cluster, recalled(found, known).topic_ids)
         return judged, source, None if token is None else token.valid_through_ms
 
     def _is_ours(self, now: TableNow) -> bool:

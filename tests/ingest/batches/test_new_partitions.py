@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from isotherm_ingest.failures import TableRefused
 from support.pipelines import CONFIG, ORDERS, messages
 
 
@@ -115,3 +116,66 @@ def test_offsets_of_the_topic_before_say_nothing_of_a_partition_that_gets_its_le
 
     rows = pipeline.lake.tables["shop.orders"].rows
     assert [offset for _, partition, offset in rows if partition == 1] == [0, 1, 2, 3]
+
+
+def lose(pipeline, position, below):
+    """Retention passes."""
+    pipeline.broker.kept_from[position] = below
+    pipeline.session.kafka[:] = [
+        one for one in pipeline.session.kafka if (one.topic, one.partition) != position or one.offset >= below
+    ]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_kafka_dropped_of_a_new_partition_while_its_table_was_left_out_is_told(pipeline, restart):
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = TableRefused("a person must look")
+    pipeline.send(*messages(ORDERS, 0, 1, 2, 3, partition=1))
+    pipeline.minute()
+    lose(pipeline, (ORDERS, 1), 3)
+    pipeline.errors.clear()
+    if restart:
+        pipeline.start()
+    pipeline.minute()
+    pipeline.minute()
+
+    assert pipeline.is_left_out("orders")
+    assert pipeline.sample("holes_total", table="shop.orders", why="retention") >= 1
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_kafka_dropped_of_a_new_partition_before_anybody_read_it_is_told(pipeline, runs):
+    """It begins at 0, whenever it is seen first."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, 1, 2, 3, partition=1))
+    lose(pipeline, (ORDERS, 1), 3)
+    with capture_logs() as said:
+        if not runs:
+            pipeline.start()
+        pipeline.minute()
+
+    assert [(one["topic"], one["hole"]) for one in said if one["event"] == "changes_missing"] == [
+        (ORDERS, f"retention ({ORDERS}/1: needs 0, could go on from 3)")
+    ]
+    assert pipeline.sample("holes_total", table="shop.orders", why="retention") == 1
+    assert sorted(pipeline.lake.tables["shop.orders"].rows) == [(ORDERS, 0, 0), (ORDERS, 1, 3)]
+
+
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_what_kafka_had_dropped_before_ingest_heard_of_a_topic_is_not_told(pipeline, marks_are_lost):
+    """A partition of it may have no leader then, and no mark, and be no new one."""
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 3, partition=1))
+    pipeline.broker.kept_from[ORDERS, 1] = 3
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    with capture_logs() as said:
+        pipeline.minute()
+        if marks_are_lost:
+            pipeline.store.clear()
+            pipeline.start()
+        pipeline.broker.without_leader = set()
+        pipeline.minute()
+
+    assert "changes_missing" not in [one["event"] for one in said]
+    assert pipeline.rows("orders") == [0, 3]

@@ -170,6 +170,26 @@ def test_a_table_whose_token_has_expired_goes_on_where_it_was(pipeline):
     assert pipeline.rows("orders") == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+def test_a_table_of_several_topics_whose_token_has_expired_goes_on_in_each_of_them(on_hole, restart):
+    """The next token speaks for all of them, or what the table has of the others seems to be gone."""
+    pipeline = Pipeline(SHARED.replace("HOLE", on_hole))
+    pipeline.send(*messages(ORDERS, 0, 1), *messages(CUSTOMERS, 0, 1))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.all"]
+    table.has, table.ids, table.is_cut = {}, {}, True
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+    if restart:
+        pipeline.start()
+    pipeline.send(*messages(CUSTOMERS, 2))
+    pipeline.minute()
+
+    assert sorted(table.rows) == [(topic, 0, offset) for topic in (CUSTOMERS, ORDERS) for offset in range(3)]
+    assert pipeline.sample("holes_total", table="shop.all", why="table_rolled_back") is None
+
+
 def test_a_rollback_is_filled_for_all_topics_of_the_table():
     pipeline = Pipeline(CONFIG.replace("shop.{table}", 'shop.all", on_hole: "backfill'))
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))

@@ -1,5 +1,7 @@
 """Where a table goes on: what it says, what was known of it, and what Kafka holds, held against each other."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,13 @@ def test_a_rollback_to_before_the_first_token_is_one_too():
 
 def test_a_token_that_went_with_its_snapshot_is_no_hole():
     assert judged(found(None, history_is_cut=True), known(480, 500)).next[P] == 500
+
+
+def test_a_token_that_went_with_its_snapshot_says_nothing_of_a_topic_that_was_made_again():
+    at = judged(found(None, history_is_cut=True), known(480, 500), kafka(topic_id="b"), "backfill")
+
+    assert set(whys(at.told)) == {Lost.TOPIC_MADE_AGAIN}
+    assert (at.vector, at.next) == ({}, {P: 0, Q: 0})
 
 
 @pytest.mark.parametrize("now", [Found(), found(None, uuid="other"), found(3, uuid="other")])
@@ -152,7 +161,7 @@ def test_nothing_between_what_a_table_has_and_where_it_goes_on_is_left_out_unsai
     known = (
         None
         if was is None
-        else Known(was[2], {} if was[0] is None or not was[2] else {P: was[0]}, {P: was[1]})
+        else Known(was[2], {} if was[0] is None or not was[2] else {P: min(was[:2])}, {P: was[1]})
     )
     broker = kafka(start, start + length)
     at = judged(found(has, history_is_cut=cut), known, broker, on_hole)
@@ -167,3 +176,18 @@ def test_nothing_between_what_a_table_has_and_where_it_goes_on_is_left_out_unsai
         assert at.halted == ()
     if on_hole == "halt":
         assert at.told == ()
+
+
+def test_what_is_noted_of_a_table_that_cannot_be_written_is_no_word_of_it():
+    """It is where Kafka began: what the table says itself wins, and a topic that it has rows of is judged by that."""
+    other = {("shop.customers", 0): 7}
+    noted = known(480, 500).lacking(Kafka(other, {("shop.customers", 0): 9}, {"shop.customers": "c"}))
+    assert (noted.through, noted.noted) == ({P: 500, **other}, other.keys())
+    assert noted.lacking(Kafka(other, other, {"shop.customers": "c"})) is noted
+
+    lost = replace(known(480, 500), through={P: 500, Q: 7}, noted=frozenset({Q}))
+    own = replace(found(480), vector={P: 480, Q: 3})
+    assert judged(own, lost).next == {P: 500, Q: 3}
+    assert whys(judged(own, lost, kafka(start=7), "accept").told) == [Lost.RETENTION]
+    gone = judged(found(None, uuid="other"), lost)
+    assert [(hole.why, hole.position) for hole in gone.halted] == [(Lost.MADE_AGAIN, P)]

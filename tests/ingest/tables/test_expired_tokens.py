@@ -1,0 +1,62 @@
+"""A token that expired with its snapshot: the next one says again all that the table has, of all its topics."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.places import Known
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import TableWriter
+from support.writes import NAME, ONE_ROW, TOPIC, DeadLetters, Spark, portion
+
+OTHER = "shop.public.customers"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(
+        "lake",
+        {
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/catalog.db",
+            "warehouse": f"file://{tmp_path}/warehouse",
+        },
+    )
+
+
+def expired(lake):
+    """A table that has rows of this pipeline, with an expiry that left the newest snapshot, which is somebody else's."""
+    catalog = lake.catalog
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", LongType()))
+    table = catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
+    table.append(ONE_ROW)
+    table.append(ONE_ROW)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    said = json.loads(path.read_text())
+    said["snapshots"] = said["snapshots"][1:]
+    said["snapshot-log"] = said["snapshot-log"][1:]
+    cut = path.with_name("99999-cut.metadata.json")
+    cut.write_text(json.dumps(said))
+    catalog.drop_table(NAME)
+    return catalog.register_table(NAME, f"file://{cut}")
+
+
+def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
+    table = expired(lake)
+    had = {(TOPIC, 0): 5, (OTHER, 0): 4, (OTHER, 1): 2}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id", OTHER: "other id"})
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog")
+    writer = TableWriter(NAME, stream, Spark(), Tools(lake, None, DeadLetters(), Metrics(), "shop"))
+    look = writer.prepare(replace(portion(5, 7), known=known)).look
+
+    assert look.source.vector == {TOPIC: {0: 7}, OTHER: {0: 4, 1: 2}}
+    assert look.source.topic_ids == {TOPIC: "id", OTHER: "other id"}
+    assert look.from_offsets == {}
