@@ -119,7 +119,7 @@ class SchemaFit:
             return now
         change = added_by(added)
         try:
-            self._session.sql(f"ALTER TABLE {self._target} {change}")
+            self._sessions.own.sql(f"ALTER TABLE {self._target} {change}")
         except Exception as err:
             if not is_refused(err):
                 raise
