@@ -75,6 +75,22 @@ def test_a_limit_comes_from_where_the_trigger_that_speaks_has_it(tmp_path):
     assert expire.origin == "all.yaml"
 
 
+def test_what_a_policy_switches_off_says_which_file_does(tmp_path):
+    policy = 'tables: "*"\nexpire: {enabled: false}\nmetadata: {enabled: false}\norphans: {mode: off}\n'
+    lab = Lab(tmp_path, policy=policy)
+    lab.append(lab.create(), 1)
+    lab.settled().stop()
+    inspector = Inspector(load_config(configured(lab)))
+    conditions = explained(inspector, "shop.orders", None, lab.now_ms()).conditions
+    off = {one.name: (one.text, one.origin) for one in conditions if one.word == Verdict.OFF}
+
+    assert off == {
+        "expire": ("0.00 of 1: the policy does not expire snapshots of this table", "all.yaml"),
+        "trim metadata": ("0.00 of 1: old metadata.json files of this table are left alone", "all.yaml"),
+        "remove orphans": ("0.00 of 1: the policy does not look for orphans", "all.yaml"),
+    }
+
+
 def test_what_is_due_says_since_when_it_waits_and_who_comes_before_it(tmp_path):
     lab = Lab(
         tmp_path,

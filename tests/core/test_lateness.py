@@ -144,6 +144,24 @@ def test_rows_for_days_of_before_do_not_make_the_hours_of_now_wider():
     assert 13 < learnt.width <= 16
 
 
+@pytest.mark.parametrize(
+    ("length", "at_once", "commits", "apart"),
+    [(HOUR, 24, 60, DAY), (DAY, 30, 24, HOUR), (30 * DAY, 1, 36, 30 * DAY)],
+    ids=["a batch each night", "a backfill of two years", "months"],
+)
+def test_how_many_partitions_an_interval_has_is_learned_also_where_many_come_at_once(
+    length, at_once, commits, apart
+):
+    learnt, start = UNTAUGHT, 20_000 * DAY
+    for number in range(commits):
+        boundary = start + number * at_once * length
+        spans = [boundary + place * length for place in range(at_once)]
+        written = {TimeSpan(at, at + length): Written(16, 0, 16) for at in spans}
+        learnt = learnt.after(written, boundary, 16 * at_once * commits, start + number * apart)
+
+    assert 10 < learnt.width <= 16
+
+
 def test_an_age_that_was_never_written_again_is_cold_the_longer_the_colder():
     early, late = streamed(1), streamed(20)
 

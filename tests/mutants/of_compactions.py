@@ -327,6 +327,13 @@ MUTANTS = (
         "core/test_lateness.py::test_rows_for_days_of_before_do_not_make_the_hours_of_now_wider",
     ),
     Mutant(
+        "the intervals of a batch are counted, and their partitions are not",
+        "core/lateness.py",
+        "min(max(boundary_ms - self.reached_ms, 0) / length_ms, NEWEST)",
+        "max(boundary_ms - self.reached_ms, 0) / length_ms",
+        "core/test_lateness.py::test_how_many_partitions_an_interval_has_is_learned_also_where_many_come_at_once",
+    ),
+    Mutant(
         "what comes late to an hour counts among the partitions that an hour has",
         "core/lateness.py",
         "if -1 <= (span.start_ms - boundary_ms)",

@@ -64,6 +64,10 @@ class Age:
 NOTHING: Final = Age()
 
 
+HALF_LIFE_INTERVALS: Final = 8
+"""Of what is known of their partitions: a fortnight is half a month, and would never have seen one pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a commit wrote into the partitions of one time span."""
@@ -186,8 +190,10 @@ class Lateness:
         }
         # By the shortest: a table that is divided by hours now may still get rows for days of before.
         length_ms = max(min(span.length_ms for span in newest or written), 1)
-        passed = max(boundary_ms - self.reached_ms, 0) / length_ms
+        # Of a leap, as of a backfill or a nightly batch, no more counts than partitions are counted of.
+        passed = min(max(boundary_ms - self.reached_ms, 0) / length_ms, NEWEST)
         born = sum(count for span, count in newest.items() if span.start_ms > self.from_ms)
+        fading **= HALF_LIFE_MS / max(HALF_LIFE_MS, HALF_LIFE_INTERVALS * length_ms)
         return self.intervals * fading + passed, max(self.born * fading + born, 0.0)
 
     def _files_after(

@@ -246,9 +246,10 @@ def lateness_rule(
     if risk is None:
         return Finding("lateness", False, "no partition of its age was watched yet")
     since_ms = now_ms - (around.state.lateness.since_ms or now_ms)
+    parts = ", each partition of an interval for its part" if around.state.lateness.width >= 1.5 else ""
     why = (
         f"the stream came back to partitions {risk.youngest} to {risk.oldest} intervals old "
-        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}: the risk of a write "
+        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}{parts}: the risk of a write "
         f"within the {span_text(horizon_ms)} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
     )
     if risk.probability <= cold.late_write_risk:

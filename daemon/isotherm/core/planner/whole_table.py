@@ -5,6 +5,7 @@ Each has triggers with scores; the highest one speaks.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
@@ -64,14 +65,14 @@ def _decide_whole(
     pace: Pace,
     now_ms: int,
     *,
-    off: str | None,
+    off: tuple[str, str] | None,
     deletes: bool = True,
     files: int = 0,
     wake: Wake = NEVER,
 ) -> Decision:
     """The verdict on one action on the whole table, from its triggers.
 
-    `off` says why it is not wanted at all, `deletes` whether it takes something away that a lost ledger might still have
+    `off` says why it is not wanted at all and which option says so, `deletes` whether it takes something away that a lost ledger might still have
     needed.
     """
     speaker = max(triggers, key=lambda trigger: trigger.score)
@@ -83,7 +84,7 @@ def _decide_whole(
     if (held := standstill(view, now_ms)) is not None:
         return verdict(*held)
     if off is not None:
-        return verdict(Verdict.OFF, off)
+        return replace(verdict(Verdict.OFF, off[0]), option=off[1])
     if any(flight.action is action for flight in view.flights):
         return verdict(Verdict.RUNNING, f"it is running: {speaker.why}")
     threshold, schedule = pace.threshold(action)
@@ -162,7 +163,9 @@ def decide_expiry(
         view,
         pace,
         now_ms,
-        off=None if expire.enabled else _off(view, "the policy does not expire snapshots of this table"),
+        off=None
+        if expire.enabled
+        else _off(view, "expire.enabled", "the policy does not expire snapshots of this table"),
         files=len(going),
         wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
@@ -224,7 +227,9 @@ def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Dec
         view,
         pace,
         now_ms,
-        off=None if limits.enabled else "the policy does not regroup manifests of this table",
+        off=None
+        if limits.enabled
+        else ("the policy does not regroup manifests of this table", "manifests.enabled"),
         deletes=False,
     )
 
@@ -279,19 +284,19 @@ def decide_metadata(
     )
 
 
-def _off(view: View, by_policy: str) -> str:
-    """Why nothing of a table is deleted: its owner may forbid it, whatever the policy says."""
-    return (
-        by_policy if is_gc_enabled(view.facts.properties) else "gc.enabled is false in the table's properties"
-    )
+def _off(view: View, option: str, by_policy: str) -> tuple[str, str]:
+    """Why nothing of a table is deleted, and by which option: its owner may forbid it, whatever the policy says."""
+    if is_gc_enabled(view.facts.properties):
+        return by_policy, option
+    return "gc.enabled is false in the table's properties", ""
 
 
-def _trims_not(view: View, policy: Policy) -> str | None:
+def _trims_not(view: View, policy: Policy) -> tuple[str, str] | None:
     """Why old versions of a table's metadata are not looked for, or None where they are."""
     if not policy.metadata.enabled:
-        return _off(view, "the policy, or the table itself, looks after old metadata.json files")
+        return _off(view, "metadata.enabled", "old metadata.json files of this table are left alone")
     if view.facts.format_version == 1:
-        return "with format 1 nothing would show that the table's history went back"
+        return "with format 1 nothing would show that the table's history went back", ""
     return None
 
 
@@ -335,7 +340,9 @@ def decide_orphans(
         view,
         pace,
         now_ms,
-        off=_off(view, "the policy does not look for orphans") if orphans.mode is Mode.OFF else None,
+        off=_off(view, "orphans.mode", "the policy does not look for orphans")
+        if orphans.mode is Mode.OFF
+        else None,
         deletes=orphans.mode is Mode.APPLY,
         wake=Wake(at_ms=min((math.ceil(at_ms) for at_ms in times if at_ms > now_ms), default=None)),
     )

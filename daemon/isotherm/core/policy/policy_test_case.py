@@ -163,7 +163,8 @@ class Case(Settings):
     commits_since: Count = MAX_COUNT
     """Commits of the table since then; without it, very many."""
     appended: bool = False
-    """Whether that was an append and nothing else. With `last_done`, its small files came late: fewer are enough
+    """Whether that was an append and nothing else. With `last_done`, or beside files that are not small, its
+    small files came late: fewer are enough
     (`compact.min_files: learned`)."""
     boundary: Moment | None = None
     """The event time that the stream has reached; without it, `at`."""
