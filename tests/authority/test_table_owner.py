@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table.update import AssertTableUUID, SetLocationUpdate, SetPropertiesUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from typer.testing import CliRunner
@@ -112,6 +113,44 @@ def test_metadata_that_would_fill_the_memory_sets_its_table_aside_and_no_other(l
     assert "leave it out" in of(lab, seen.TableFailed)[0].error
     ended = {(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)}
     assert ended == {("shop.bbb", OutcomeKind.DONE)}
+    service.stop()
+
+
+def seen_at(lab, service, table, location, **properties):
+    """Its owner says where it lies, and the daemon looks a minute later."""
+    changes = (SetLocationUpdate(location=location), SetPropertiesUpdate(updates=properties))
+    lab.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), changes)
+    lab.ahead_ms += 60_000
+    service.step(0)
+
+
+def test_a_table_that_lies_elsewhere_at_each_look_is_set_aside_and_costs_the_others_little(lab):
+    """Each deletion of another table reads all places, and they are kept for as long as the ledger."""
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    for table in tables:
+        lab.append(table, 1)
+    service = lab.settled()
+    home, uuid = tables[0].location(), uuid_of(tables[0])
+    metadata, long = {"write.metadata.path": f"{home}/metadata"}, "y" * (8000 - len(home))
+    for number in range(50):
+        data = {f"write.{name}.path": f"{home}/{name}#{number}{long}" for name in ("data", "object-storage")}
+        seen_at(lab, service, tables[0], f"{home}/x#{number}/{long}", **metadata, **data)
+
+    failed = {one.name: one.error for one in of(lab, seen.TableFailed)}
+    assert list(failed) == ["shop.aaa"]
+    assert "were changed too often" in failed["shop.aaa"]
+    places = [one.location for one in service.ledger.places() if one.uuid == uuid]
+    assert places[0] == home
+    assert sum(map(len, places)) < 1_000_000 + 5 * 8192
+    others = service.deletions.neighbours(service.catalog.load("shop.bbb")).others
+    assert f"{normalised(home)}/data#0{long}/" in others
+    # Where it was is a place that is known for good.
+    assert service.fold.table(uuid).facts.location != home
+    back = {f"write.{name}.path": f"{home}/data" for name in ("data", "object-storage")}
+    for _ in range(20):
+        lab.ahead_ms += 3_600_000
+        seen_at(lab, service, tables[0], home, **back)
+    assert service.fold.table(uuid).facts.location == home
     service.stop()
 
 

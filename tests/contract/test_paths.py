@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.contract.paths import deepest, folder, in_all_spellings, misplaced, normalised, taken_for
+from isotherm.contract.paths import (
+    MOST_PLACE_CHARS,
+    PLACES,
+    deepest,
+    folder,
+    in_all_spellings,
+    misplaced,
+    normalised,
+    taken_for,
+    too_long,
+)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +117,17 @@ def test_whatever_lies_in_a_folder_shares_its_path_in_all_spellings(here, there,
     if folder(other).startswith(folder(home)):
         assert in_all_spellings(home) in other
         assert in_all_spellings(folder(home)) in other
+
+
+@pytest.mark.parametrize("name", ["location", *PLACES])
+def test_a_folder_that_is_longer_than_any_path_is_named(name):
+    said = {"location": "s3://lake/t"} | dict.fromkeys(PLACES, "s3://lake/data")
+    long = "s3://lake/" + "x" * (MOST_PLACE_CHARS - len("s3://lake/"))
+
+    def why(folders):
+        return too_long(folders["location"], {one: folders[one] for one in PLACES})
+
+    assert not why(said)
+    assert not why(said | {name: long})
+    assert why(said | {name: f"{long}x"}).startswith(f"its {name} has more than 8192 characters")
+    assert not too_long("s3://lake/t", {"comment": f"{long}x"})

@@ -345,6 +345,28 @@ MUTANTS = (
         "store/test_places.py::test_the_home_of_a_table_is_where_it_was_seen_first",
     ),
     Mutant(
+        "a table may have any number of places",
+        "store/ledger/places.py",
+        "stay = bisect_right(chars, MOST_PLACES_CHARS) - 1",
+        "stay = len(rows)",
+        "store/test_places.py::test_the_places_of_a_table_have_a_bound_and_those_of_before_stay",
+    ),
+    Mutant(
+        "a table goes on where its place is not known for good",
+        "service/survey/whereabouts.py",
+        "        raise Unreadable(why)",
+        "        return",
+        "authority/test_table_owner.py::"
+        "test_a_table_that_lies_elsewhere_at_each_look_is_set_aside_and_costs_the_others_little",
+    ),
+    Mutant(
+        "a folder may be longer than any path",
+        "contract/paths.py",
+        "if len(place) > MOST_PLACE_CHARS",
+        "if len(place) > 10**9",
+        "contract/test_paths.py::test_a_folder_that_is_longer_than_any_path_is_named",
+    ),
+    Mutant(
         "the newest place of a table is its first",
         "store/ledger/places.py",
         "location GLOB ? ORDER BY number",

@@ -179,3 +179,22 @@ def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):
     world.turns()
     assert world.survey.seen_since_ms() is not None
     assert "other.a" in world.heard[0].what
+
+
+def test_a_table_that_was_at_too_many_places_is_told_and_keeps_nobody_waiting(world):
+    """Where it lies now is known. Who does not maintain it learns of it here alone."""
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    for end in ("y" * 8000, ""):
+        number = 0
+        while number < 500 and world.ledger.place(uuid, f"s3://lake/{number}{end}"):
+            number += 1
+    world.list()
+    world.turns()
+    world.turns()
+
+    told = [one.error for one in world.heard if "other.a" in one.what]
+    assert len(told) == 1
+    assert "were changed too often" in told[0]
+    assert world.survey.seen_since_ms() is not None
+    lies = world.catalog.lies("other.a").location
+    assert lies in [one.location for one in world.ledger.places() if one.uuid == uuid]

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from isotherm.store import Ledger
+from isotherm.store.ledger.places import CHARS_OF_PLACE, MOST_PLACES_CHARS
 from isotherm.store.ledger.schema import VERSIONS
 
 
@@ -112,3 +113,49 @@ def test_what_is_gone_is_asked_for_at_the_same_cost_however_many_tables_there_ar
         assert ledger.gone() == {"gone", "never seen"}
         counts.append(len(steps))
     assert counts[0] == counts[1]
+
+
+def filled(ledger, uuid):
+    """Have a table at one more place until there is no room; the numbers of those for which there was."""
+    number = 0
+    while ledger.place(uuid, f"s3://lake/{number}/{'y' * 8000}"):
+        number += 1
+    return range(number)
+
+
+def test_the_places_of_a_table_have_a_bound_and_those_of_before_stay(ledger):
+    numbers = filled(ledger, "a")
+    before, ends = [location for location, *_ in of(ledger, "a")][:-1], "y" * 8000
+    ledger.place("b", "s3://lake/b")
+    for number in range(1000, 1020):
+        assert not ledger.place("a", f"s3://lake/{number}/{ends}", [f"s3://data/{number}"])
+        newest = [f"s3://lake/{number}/{ends}", f"s3://data/{number}"]
+        # Where it lies now is known too, until it lies elsewhere.
+        assert [location for location, *_ in of(ledger, "a")] == [*before, *newest]
+        assert not ledger.place("a", *newest[:1], newest[1:])
+
+    assert len(numbers) == len(before) == MOST_PLACES_CHARS // (CHARS_OF_PLACE + len("s3://lake/100/") + 8000)
+    assert ledger.place("a", before[3])
+    assert ledger.home("a") == before[0]
+    assert ledger.place("b", "s3://lake/elsewhere")
+
+
+def test_a_place_for_which_there_was_no_room_gives_way_to_one_for_which_there_is(ledger):
+    """Else any number of short ones would stand behind a long one, and count for nothing."""
+    assert ledger.place("a", "s3://lake/a")
+    assert not ledger.place("a", "s3://lake/a", ["x" * MOST_PLACES_CHARS])
+    assert len(of(ledger, "a")) == 2
+    assert ledger.place("a", "s3://lake/b")
+    assert ledger.place("a", "s3://lake/c")
+
+    assert [location for location, *_ in of(ledger, "a")] == ["s3://lake/a", "s3://lake/b", "s3://lake/c"]
+
+
+def test_a_table_that_was_at_too_many_places_is_gone_and_comes_back_with_all_of_them(ledger):
+    filled(ledger, "a")
+    before = [location for location, *_ in of(ledger, "a")]
+    ledger.left("a")
+    assert all(is_gone for *_, is_gone in of(ledger, "a"))
+    assert ledger.place("a", before[0])
+
+    assert [(one, False) for one in before[:-1]] == [(one, gone) for one, _, gone in of(ledger, "a")]

@@ -68,9 +68,25 @@ PLACES = (
 """Table properties that choose folders in which a table's files are written, beside its location."""
 
 
+MOST_PLACE_CHARS = 8192
+"""Of such a folder. HDFS takes 8,000 for a path, and every other store takes fewer."""
+
+
 def written_under(location: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Every folder in which files of a table are written, by what chose it: `location`, or a property."""
     return {"location": location} | {name: properties[name] for name in PLACES if properties.get(name)}
+
+
+def too_long(location: str, properties: Mapping[str, str]) -> str:
+    """Why nobody can write to a table that says so of its folders, or nothing where somebody may."""
+    return next(
+        (
+            f"its {name} has more than {MOST_PLACE_CHARS} characters, and no store takes such a path; change it, or leave it out"
+            for name, place in written_under(location, properties).items()
+            if len(place) > MOST_PLACE_CHARS
+        ),
+        "",
+    )
 
 
 def misplaced(location: str, properties: Mapping[str, str], lies: str) -> str:

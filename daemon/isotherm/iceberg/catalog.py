@@ -37,7 +37,6 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (
-    MOST_TEXT,
     ListSize,
     added_manifests,
     event_of,
@@ -210,8 +209,8 @@ class IcebergCatalog:
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             metadata = table.metadata
-            # A look keeps those of thousands of names.
-            return Lies(str(metadata.table_uuid), metadata.location[:MOST_TEXT], properties_of_use(metadata))
+            # Those of thousands of names are kept, so none of them may be long.
+            return Lies(str(metadata.table_uuid), metadata.location, properties_of_use(metadata))
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""

@@ -23,7 +23,7 @@ from isotherm.clients.manifests.reading import manifests_listed, read_manifest_l
 from isotherm.contract.announcement import announcement
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.paths import PLACES
+from isotherm.contract.paths import PLACES, too_long
 from isotherm.contract.summary import (
     JOB_ID,
     NUMBER,
@@ -54,7 +54,7 @@ MAX_FACTS_CHARS = 256_000
 CHARS_OF_FIELD = 120
 """Of a partition field in a row of the fold, beside its texts."""
 MOST_TEXT = 16_000
-"""Characters of a property, and of a place, that are kept. No store takes longer names, and no number is as long."""
+"""Characters of a property that are kept. No number is as long."""
 PROPERTIES_OF_USE = tuple(dict.fromkeys((*PROPERTIES, *PLACES)))
 """The properties by which tables are maintained and found. An owner may have set a million others."""
 
@@ -168,8 +168,14 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
 
 
 def properties_of_use(metadata: TableMetadata) -> dict[str, str]:
-    """The properties by which a table is maintained and found, cut to a length at which they mean the same."""
+    """The properties by which a table is maintained and found, cut to a length at which they mean the same.
+
+    Raises:
+        UnreadableError: the location, or one that chooses a folder, is longer than any path.
+    """
     said = metadata.properties
+    if why := too_long(metadata.location, said):
+        raise UnreadableError(why)
     return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}
 
 

@@ -1,5 +1,6 @@
 """Which tables the catalog has, and where they lie: the looks at all of them, and what they have not shown."""
 
-from isotherm.service.survey.survey import Survey, place
+from isotherm.service.survey.survey import Survey
+from isotherm.service.survey.whereabouts import place
 
 __all__ = ["Survey", "place"]

@@ -21,16 +21,16 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from isotherm.contract.identity import TableId
-from isotherm.contract.paths import written_under
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import TrySoon
 from isotherm.service.failing_tables import Barrier
-from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
+from isotherm.service.ports import Catalog, Listener, Listing, Looked
 from isotherm.service.survey.look import Look
 from isotherm.service.survey.silences_kept import Silences
 from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
 from isotherm.service.survey.unanswered_names import Answer, UnansweredNames
+from isotherm.service.survey.whereabouts import remembered
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -47,13 +47,6 @@ IN_VAIN = 6
 """Pauses in a row, each followed by no answer but the wish for another: it is as good as no answer."""
 PATIENCE_S = 86_400.0
 """A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
-
-
-def place(ledger: Ledger, loaded: LoadedTable) -> None:
-    """Remember where a table that was just loaded lies."""
-    folders = written_under(loaded.facts.location, loaded.facts.properties)
-    location = folders.pop("location")
-    ledger.place(loaded.table.uuid, location, folders.values())
 
 
 @dataclass(slots=True)
@@ -365,8 +358,8 @@ class Survey:
         with self.ledger.transaction():
             for name, lies in looked.found.items():
                 try:
-                    folders = written_under(lies.location, lies.properties)
-                    self.ledger.place(lies.uuid, folders.pop("location"), folders.values())
+                    if why := remembered(self.ledger, lies.uuid, lies.location, lies.properties):
+                        self._tell({name: why})  # where it lies is known all the same
                 except ValueError as err:  # its owner may have chosen it
                     unread[name] = f"{type(err).__name__}: {err}"
         return unread

@@ -1,10 +1,22 @@
-"""Where all tables lie, as far as the ledger has seen it: the proof before a deletion rests on it."""
+"""Where all tables lie, as far as the ledger has seen it: the proof before a deletion rests on it.
+
+A place is never forgotten, because old files may still lie there. But a table's owner chooses its places, as often as he
+likes, and each deletion of another table reads them. So those of one table have a bound. Beyond it only the newest are
+known, beside all that were there before: whoever calls is told, and stops that table.
+"""
 
 import json
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from isotherm.store.database import Part
+
+MOST_PLACES_CHARS = 1_000_000
+"""Characters of all places of one table: three thousand ordinary ones, so one that moves each day has eight years."""
+CHARS_OF_PLACE = 200
+"""Of a place, beside its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +34,11 @@ class Place:
 class Places(Part):
     """The places of every table that was ever known."""
 
-    def place(self, uuid: str, location: str, others: Iterable[str] = ()) -> None:
+    def place(self, uuid: str, location: str, others: Iterable[str] = ()) -> bool:
         """A table was seen: it is not gone. Where it lies is remembered for as long as the ledger lives.
+
+        Returns whether there is room for that among the places of the table. Where not, it is remembered until the table
+        is seen elsewhere.
 
         Args:
             uuid: the table.
@@ -31,15 +46,23 @@ class Places(Part):
             others: other folders in which its files are written.
         """
         wanted = dict.fromkeys(others, False) | {location: True}
-        known = {
-            place: bool(is_home)
-            for place, is_home in self.db.execute(
-                "SELECT location, is_home FROM places WHERE uuid = ? AND NOT is_gone", (uuid,)
-            )
-        }
-        if all(known.get(place) in (is_home, True) for place, is_home in wanted.items()):
-            return
+        rows = self.db.execute(
+            "SELECT number, location, is_home, is_gone FROM places WHERE uuid = ? ORDER BY number", (uuid,)
+        ).fetchall()
+        chars = [0, *accumulate(_chars(place) for _, place, _, _ in rows)]
+        stay = bisect_right(chars, MOST_PLACES_CHARS) - 1
+        for_good = {place for _, place, _, _ in rows[:stay]}
+        new = sum(_chars(place) for place in wanted if place not in for_good)
+        known = {place: bool(is_home) for _, place, is_home, is_gone in rows if not is_gone}
+        if not all(known.get(place) in (is_home, True) for place, is_home in wanted.items()):
+            beyond = [number for number, place, _, _ in rows[stay:] if place not in wanted]
+            self._write(uuid, wanted, beyond)
+        return chars[stay] + new <= MOST_PLACES_CHARS
+
+    def _write(self, uuid: str, wanted: Mapping[str, bool], beyond: Iterable[int]) -> None:
+        """Save where a table lies now, in the place of those of its places for which there was no room."""
         with self.transaction():
+            self.db.executemany("DELETE FROM places WHERE number = ?", [(number,) for number in beyond])
             self.db.execute("UPDATE places SET is_gone = 0 WHERE uuid = ?", (uuid,))
             self.db.executemany(
                 "INSERT INTO places (uuid, location, is_home) VALUES (?, ?, ?) "
@@ -85,3 +108,7 @@ class Places(Part):
             (json.dumps(list(texts)), "*[?#\\\t\n\r]*"),
         )
         return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]
+
+
+def _chars(place: str) -> int:
+    return len(place) + CHARS_OF_PLACE
