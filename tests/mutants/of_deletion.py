@@ -286,4 +286,11 @@ MUTANTS = (
         "if own is None:",
         "core/test_deletion.py::test_two_clusters_with_the_same_folders_are_two_places",
     ),
+    Mutant(
+        "of what the ledger forgets one page is given back each time",
+        "store/ledger/ledger.py",
+        "self.db.executescript(",
+        "self.db.execute(",
+        "store/test_pruning.py::test_the_room_of_what_is_forgotten_is_given_back_to_the_disk",
+    ),
 )

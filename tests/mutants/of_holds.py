@@ -13,14 +13,14 @@ MUTANTS = (
         '        except StoreError as err:\n            return f"why it was held back cannot be read: {err}"\n',
         "        except ZeroDivisionError:\n            return None\n",
         "service/test_damaged_holds.py::"
-        "test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted[True]",
+        "test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted[True-no JSON]",
     ),
     Mutant(
         "a hold whose row is damaged stays for ever, whatever the topic says of it",
         "service/holds.py",
         "known = self._known(key)",
         "known = self._ledger.hold_under(key)",
-        "service/test_damaged_holds.py::test_a_damaged_hold_is_mended_from_the_topic[it is lifted]",
+        "service/test_damaged_holds.py::test_a_damaged_hold_is_mended_from_the_topic[no JSON-it is lifted]",
     ),
     # Holds
     Mutant(
@@ -68,8 +68,8 @@ MUTANTS = (
     Mutant(
         "a hold is told as lifted",
         HOLDS,
-        "None if value is None else value.encode()",
-        "None",
+        "self._topic.write(key, value)",
+        "self._topic.write(key, None)",
         "service/test_holds_of_others.py::test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted",
     ),
     Mutant(
@@ -121,5 +121,26 @@ MUTANTS = (
         "if acts is None or acts > known + MOST_BETWEEN:",
         "if acts is None:",
         LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    Mutant(
+        "a name that is no text any more is no damage",
+        "store/database.py",
+        "is_said = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or str(error).startswith(_NO_UTF_8)",
+        "is_said = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)",
+        "store/test_damage.py::test_a_fold_with_a_name_that_is_no_text_is_made_again_at_the_start_after",
+    ),
+    Mutant(
+        "a thorough look reads no texts",
+        "store/database.py",
+        "        _read_texts(connection, path, values)\n",
+        "        pass\n",
+        "store/test_damage.py::test_a_ledger_with_a_key_that_is_no_text_waits_for_a_person_who_is_told_the_row[places-location]",
+    ),
+    Mutant(
+        "a journal whose text is none ends the daemon",
+        "store/fold/journal.py",
+        "CAST(prior AS BLOB)",
+        "prior",
+        "service/test_damaged_rows.py::test_a_row_that_cannot_be_read_costs_its_table_a_scan_and_no_other_anything[journal prior is no text]",
     ),
 )

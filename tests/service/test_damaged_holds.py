@@ -13,10 +13,14 @@ from support.lab import Lab, of, settle, started
 HALT = Hold(HoldKind.HALT, "t", "shop.orders", "mismatch: rows", 5)
 PAUSE = Hold(HoldKind.PAUSE, "u", "shop.carts", "for a test", 5)
 SPOIL = "UPDATE holds SET value = '{' || value"
+NO_UTF_8 = "UPDATE holds SET value = CAST(CAST(value AS BLOB) || x'F1' AS TEXT)"
 
 
+@pytest.mark.parametrize("spoil", [SPOIL, NO_UTF_8], ids=["no JSON", "no text"])
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted(tmp_path, is_told):
+def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted(
+    tmp_path, is_told, spoil
+):
     """All tables were set aside, and nothing was planned or forgotten any more."""
     lab = Lab(tmp_path)
     table = lab.create()
@@ -24,7 +28,7 @@ def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_l
         lab.append(table, hour)
     service = started(lab)
     service.holds.doubt_ledger("a copy was put back")
-    service.ledger.db.execute(f"{SPOIL}, told = ?", (is_told,))
+    service.ledger.db.execute(f"{spoil}, told = ?", (is_told,))
     assert service.ledger.deletions_held() is not None
     settle(service)
 
@@ -38,13 +42,14 @@ def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_l
 
 
 @pytest.mark.parametrize("value", [None, to_json(HALT).encode()], ids=["it is lifted", "it is said again"])
-def test_a_damaged_hold_is_mended_from_the_topic(value):
+@pytest.mark.parametrize("spoil", [SPOIL, NO_UTF_8], ids=["no JSON", "no text"])
+def test_a_damaged_hold_is_mended_from_the_topic(value, spoil):
     records, changed, told = [], [], []
     ledger = Ledger(None)
     holds = Holds(MemoryHolds(records), ledger, told.append, lambda: 1000, changed.append, lambda: 0.0)
     for one in (HALT, PAUSE):
         holds.put(one)
-    ledger.db.execute(f"{SPOIL} WHERE uuid = 't'")
+    ledger.db.execute(f"{spoil} WHERE uuid = 't'")
     changed.clear()
     MemoryHolds(records).write(HALT.key, value)
     holds.refresh(0)

@@ -22,6 +22,19 @@ ROWS = [
     "UPDATE partitions SET state = '{' WHERE uuid = ?",
     "UPDATE journal SET prior = '{' WHERE uuid = ?",
 ]
+NO_TEXT = (
+    "UPDATE {0} SET {1} = CAST(substr(CAST({1} AS BLOB), 1, 9) || x'F1' || substr(CAST({1} AS BLOB), 11) AS TEXT) "
+    "WHERE uuid = ?"
+)
+"""Of what is no UTF-8 Python gives nothing: it ended the daemon at each start, for all tables."""
+VALUES = (
+    "tables state",
+    "tables facts",
+    "tables of_table",
+    "partitions state",
+    "journal change",
+    "journal prior",
+)
 
 
 def turn(lab, service):
@@ -32,6 +45,10 @@ def turn(lab, service):
 
 CASES = [
     *((sql, "events", True) for sql in ROWS),
+    *(
+        pytest.param(NO_TEXT.format(*value.split()), "events", True, id=f"{value} is no text")
+        for value in VALUES
+    ),
     *((sql, "a policy", False) for sql in ROWS if "journal" not in sql),
     (ROWS[-1], "a rollback", False),
 ]

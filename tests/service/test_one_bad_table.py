@@ -224,7 +224,8 @@ def test_operations_of_tables_that_are_gone_keep_no_other_from_being_settled(lab
     service.stop()
 
 
-def test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled(lab):
+@pytest.mark.parametrize("value", [b"{", b'{"job_id": "\xf1"}'], ids=["no JSON", "no text"])
+def test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled(lab, value):
     table = lab.create()
     lab.append(table, 1)
     service = started(lab)
@@ -233,7 +234,9 @@ def test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled(lab)
         shop = TableId(uuid_of(table), f"shop.{job_id}")
         service.ledger.save(Operation(job_id, shop, Action.EXPIRE, None, "", "", "", 0, number))
     with closing(sqlite3.connect(lab.root / "state" / "ledger.db")) as db, db:
-        assert db.execute("UPDATE operations SET value = '{' WHERE job_id = 'damaged'").rowcount
+        assert db.execute(
+            "UPDATE operations SET value = CAST(? AS TEXT) WHERE job_id = 'damaged'", (value,)
+        ).rowcount
     for _ in range(3):
         service.round()
         lab.ahead_ms += 1000

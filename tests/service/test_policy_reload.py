@@ -294,3 +294,28 @@ def test_a_daemon_starts_though_its_policies_cannot_be_read_and_begins_nothing(l
     assert of(lab, seen.RoundPlanned)[-1].requests == 0
     assert len(service.ledger.operations(uuid_of(table))) == 1
     service.stop()
+
+
+@pytest.mark.parametrize("is_good", [True, False], ids=["the file is there", "the file is broken"])
+def test_a_policy_whose_row_is_no_text_any_more_is_one_that_nobody_can_read(tmp_path, is_good):
+    """It ended the daemon at each start, whatever its file said."""
+    lab = Lab(tmp_path, policy=LAZY)
+    lab.append(lab.create(ORDERS), 1, 2, 3)
+    service = lab.settled()
+    service.stop()
+    with closing(sqlite3.connect(lab.root / "state" / "ledger.db")) as db, db:
+        assert db.execute("UPDATE policies SET text = CAST(x'F1' || CAST(text AS BLOB) AS TEXT)").rowcount
+    if not is_good:
+        write(lab, "tables: [")
+    service = lab.settled()
+
+    assert (service.policies.resolve(ORDERS, {}) is not None) == is_good
+    assert set(service.ledger.policies()) == {"all.yaml"}
+    service.stop()
+    service = lab.settled()
+    write(lab, LAZY)
+    rounds(service, 3)
+    assert service.policies.resolve(ORDERS, {}) is not None
+    assert service.ledger.policies() == {"all.yaml": LAZY}
+    service.stop()
+    lab.executor.stop()

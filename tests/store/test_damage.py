@@ -1,5 +1,6 @@
 """A write that did not reach the disk: what is damaged is found at the next start, and mended where that is possible."""
 
+import re
 import sqlite3
 from contextlib import closing
 
@@ -9,6 +10,7 @@ from isotherm.store import Fold, Ledger
 from isotherm.store.damage import have_looked_through, open_stores
 from isotherm.store.database import DamagedError, StoreError, StoreTrouble, is_damage
 from isotherm.store.ledger import Account
+from isotherm.store.ledger.schema import VALUES
 from support.builders import NOW, facts, table_state
 
 UUID = table_state().table.uuid
@@ -124,6 +126,71 @@ def test_a_ledger_whose_rows_are_damaged_waits_for_a_person_who_is_told_which_fi
         assert not error.value.may_pass
         have_looked_through(folder)
     assert (folder / "fold.db").stat().st_ino == before
+
+
+SPOIL = "UPDATE {0} SET {1} = CAST(substr(CAST({1} AS BLOB), 1, 5) || x'F1' AS TEXT)"
+
+
+def spoil(folder, file, table, column):
+    """Damage a text so that it is no UTF-8, of which SQLite itself says nothing."""
+    with closing(sqlite3.connect(folder / file)) as db, db:
+        assert db.execute(SPOIL.format(table, column)).rowcount
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_fold_with_a_name_that_is_no_text_is_made_again_at_the_start_after(folder):
+    spoil(folder, "fold.db", "tables", "name")
+    stores = open_stores(folder, NOW)
+    with pytest.raises(StoreTrouble, match="UTF-8") as trouble:
+        stores.fold.names()
+    assert is_damage(trouble.value)
+    have_looked_through(folder)
+    close(stores)
+
+    stores = open_stores(folder, NOW)
+
+    assert re.search(r"fold\.db is corrupt: a row of tables: .*'name'", stores.rebuilt)
+    assert (stores.mended, stores.fold.names()) == (None, {})
+    close(stores)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("accounts", "uuid"), ("places", "location"), ("facts", "value")]
+)
+def test_a_ledger_with_a_key_that_is_no_text_waits_for_a_person_who_is_told_the_row(folder, table, column):
+    """Taken for another one, it would be no proof any more that a file is needed."""
+    with closing(Ledger(folder / "ledger.db")) as ledger:
+        ledger.place(UUID, "s3://lake/shop/orders")
+    spoil(folder, "ledger.db", table, column)
+    have_looked_through(folder)
+
+    with pytest.raises(
+        DamagedError, match=rf"ledger\.db.* a row of {table}: .*'{column}'.*put back"
+    ) as error:
+        open_stores(folder, NOW)
+
+    assert not error.value.may_pass
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_value_that_is_no_text_is_the_trouble_of_its_row_alone(folder, name):
+    table, column = name.split(".")
+    with closing(Ledger(folder / "ledger.db")) as ledger:
+        fill(ledger, table)
+    spoil(folder, "ledger.db", table, column)
+    have_looked_through(folder)
+
+    stores = open_stores(folder, NOW)
+
+    assert (stores.rebuilt, stores.mended) == (None, None)
+    close(stores)
+
+
+def fill(ledger, table):
+    """A row with something in each of its columns."""
+    columns = [row[1] for row in ledger.db.execute(f"PRAGMA table_info({table})")]
+    values = ", ".join("'12345678'" for _ in columns)
+    ledger.db.execute(f"INSERT INTO {table} VALUES ({values})")
 
 
 def test_stores_that_were_looked_through_and_are_sound_stay_as_they_are(folder):

@@ -13,13 +13,23 @@ def wait_of(uuid):
     )
 
 
-@pytest.mark.parametrize("value", ["{", '{"kind": "quarantine", "until_ms": 10}'], ids=["no JSON", "no hold"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{",
+        b'{"kind": "quarantine", "until_ms": 10}',
+        b'{"kind": "quarantine", "until_ms": 10, "why": "\xf1"}',
+    ],
+    ids=["no JSON", "no hold", "no text"],
+)
 def test_a_wait_that_cannot_be_read_keeps_no_other_from_being_lifted(value):
     """Each round asks for them, so it would end the daemon again and again, for all tables."""
     ledger = Ledger(None)
     for uuid in ("damaged", "other"):
         ledger.hold(wait_of(uuid), told=True)
-    assert ledger.db.execute("UPDATE holds SET value = ? WHERE uuid = 'damaged'", (value,)).rowcount
+    assert ledger.db.execute(
+        "UPDATE holds SET value = CAST(? AS TEXT) WHERE uuid = 'damaged'", (value,)
+    ).rowcount
 
     assert ledger.over(10) == [wait_of("other")]
     assert ledger.over(9) == []

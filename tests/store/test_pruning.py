@@ -15,7 +15,7 @@ from isotherm.core.state import PartitionState
 from isotherm.store import Fold, Ledger
 from isotherm.store.ledger import Account, Operation
 from isotherm.store.ledger.deletions import SETTLED_AT_ONCE
-from isotherm.store.ledger.ledger import JOBS_AT_ONCE
+from isotherm.store.ledger.ledger import GIVEN_BACK_AT_ONCE, JOBS_AT_ONCE
 
 DAY_MS = 86_400_000
 NOW = 1000 * DAY_MS
@@ -337,3 +337,22 @@ def test_what_is_kept_of_a_table_goes_long_after_the_table_in_slices(ledger):
 
 
 KEPT = ("lateness", "accounts", "places", "deletions")
+
+
+def test_the_room_of_what_is_forgotten_is_given_back_to_the_disk(ledger):
+    """Each call gave back one page: the file kept the size that it once had."""
+    ledger.account("u" * 3000, [account(number, NOW - 91 * DAY_MS) for number in range(1000)])
+    before, _ = pages_of(ledger)
+
+    ledger.prune(NOW)
+
+    after, free = pages_of(ledger)
+    assert free > 0
+    assert before - after >= GIVEN_BACK_AT_ONCE
+
+
+def pages_of(ledger):
+    """How many pages the file has, and how many of them are free."""
+    return tuple(
+        ledger.db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
+    )

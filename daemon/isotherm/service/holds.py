@@ -115,7 +115,7 @@ class Holds:
         self._on_change = on_change
         self._monotonic_s = monotonic_s
         self._age = LedgerAge(topic, ledger)
-        self._refused: dict[str, tuple[str | None, int]] = {}
+        self._refused: dict[str, tuple[bytes | None, int]] = {}
         """Records that the broker did not take, by key, and when that was."""
 
     def act(self) -> None:
@@ -259,11 +259,11 @@ class Holds:
         for key, value in sorted(self._ledger.untold(), key=lambda one: f"/{HoldKind.QUARANTINE}/" in one[0]):
             if self._monotonic_s() >= deadline_s:
                 return
-            refused, at_ms = self._refused.get(key, ("", 0))
+            refused, at_ms = self._refused.get(key, (b"", 0))
             if key in self._refused and refused == value and 0 <= self._now_ms() - at_ms < REFUSED_FOR_MS:
                 continue
             try:
-                self._topic.write(key, None if value is None else value.encode())
+                self._topic.write(key, value)
             except Unavailable as err:
                 if not isinstance(err, NotAsked):
                     what = "telling the other daemons what is held back"

@@ -5,6 +5,9 @@ the row, and says neither in which of the two stores nor in which table. A look 
 (`database.check`). So the daemon ends, leaves a mark in its folder, and the next start looks thoroughly: a fold that is
 damaged is made again, and of a ledger the indexes are. An index may have been the newer one of the two. So a ledger that
 was mended counts as older than what it did, as one that was restored does: nothing is deleted until a person says so.
+
+SQLite does not look whether a text is UTF-8; Python does, when it reads one. A key or a name that is not counts as damage
+in the same way. A value of ours that is not is the trouble of its row alone (`database.from_row`).
 """
 
 import sqlite3
@@ -16,7 +19,7 @@ from isotherm.store.database import DamagedError, RowError, StoreError, check, o
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 from isotherm.store.ledger.holds import Holds
-from isotherm.store.ledger.schema import VERSIONS
+from isotherm.store.ledger.schema import VALUES, VERSIONS
 
 MARK = "damaged"
 """A file of the state folder: the next start looks thoroughly through both stores."""
@@ -90,6 +93,6 @@ class _Damaged(Holds):
                     "than what it did; `isotherm resume` lets it delete again"
                 )
                 self.hold(Hold(HoldKind.LEDGER, own, "", text, now_ms), told=False)
-                check(self.db, path, thoroughly=True)
+                check(self.db, path, thoroughly=True, values=VALUES)
         finally:
             self.db.close()

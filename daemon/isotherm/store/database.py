@@ -2,7 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,10 @@ _OF_ROWS = ("integer overflow", "malformed JSON")
 """What SQLite says of values under the code that it has for any mistake (1); other codes are about the store."""
 
 
+_NO_UTF_8 = "Could not decode to UTF-8"
+"""What Python says of a text that was damaged, under no code of SQLite's. SQLite itself finds nothing wrong with it."""
+
+
 class StoreError(Exception):
     """The file is not a store of ours, is corrupt, or comes from another version; or it cannot be opened now."""
 
@@ -50,10 +55,15 @@ class DamagedError(StoreError):
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether SQLite has said that a store is damaged, however many errors came after that."""
+    """Whether it was said that a store is damaged, however many errors came after that.
+
+    A key or a name that is no UTF-8 is damage too. Values of ours are read as bytes (`from_row`): theirs is the trouble
+    of their row alone.
+    """
     while error is not None:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # above are its details
-        if isinstance(error, sqlite3.Error) and code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        is_said = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or str(error).startswith(_NO_UTF_8)
+        if isinstance(error, sqlite3.Error) and is_said:
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -107,6 +117,7 @@ def connect(
     read_only: bool = False,
     is_durable: bool = False,
     is_suspect: bool = False,
+    values: Collection[str] = (),
 ) -> sqlite3.Connection:
     """An open store, brought up to the newest version; None as path: in memory.
 
@@ -116,7 +127,8 @@ def connect(
         oldest: the number of the first of them.
         read_only: look beside a daemon that may be running; nothing is made or changed.
         is_durable: what was committed survives a power cut. It costs a sync of the disk for each transaction.
-        is_suspect: compare its indexes with its tables too (`check`).
+        is_suspect: compare its indexes with its tables too, and read every text (`check`).
+        values: columns that are the trouble of their row alone where they are damaged: `holds.value`.
 
     Raises:
         StoreError: the file is corrupt, of a newer version than we know, or of an older one than we can begin with.
@@ -132,7 +144,9 @@ def connect(
             connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             connection.execute(f"PRAGMA fullfsync={int(is_durable)}")
             connection.execute(f"PRAGMA checkpoint_fullfsync={int(is_durable)}")
-        _bring_up(connection, path, versions, oldest, read_only=read_only, is_suspect=is_suspect)
+        _bring_up(
+            connection, path, versions, oldest, read_only=read_only, is_suspect=is_suspect, values=values
+        )
     except (sqlite3.DatabaseError, StoreError) as err:
         if connection is not None:
             connection.close()
@@ -177,6 +191,7 @@ def _bring_up(
     *,
     read_only: bool,
     is_suspect: bool,
+    values: Collection[str],
 ) -> None:
     """Make it the newest version, step by step."""
     newest = oldest + len(versions) - 1
@@ -187,17 +202,21 @@ def _bring_up(
         raise StoreError(f"{path} has version {found}, this program needs {newest}; the daemon brings it up")
     if read_only:
         return
-    check(connection, path, thoroughly=is_suspect)
+    check(connection, path, thoroughly=is_suspect, values=values)
     first = 0 if found == 0 else found - oldest + 1
     for number, sql in enumerate(versions[first:], start=oldest + first):
         # Each step as a whole or not at all: a crash leaves a file of the version before.
         connection.executescript(f"BEGIN IMMEDIATE;\n{sql};\nPRAGMA user_version={number};\nCOMMIT;")
 
 
-def check(connection: sqlite3.Connection, path: Path | None, *, thoroughly: bool) -> None:
-    """Look through a whole store: are its pages sound? Only a thorough look finds an index that does not fit its table.
+def check(
+    connection: sqlite3.Connection, path: Path | None, *, thoroughly: bool, values: Collection[str] = ()
+) -> None:
+    """Look through a whole store: are its pages sound?
 
-    A thorough look takes 4 to 7 s for each GiB in the machine's memory, a quick one a fifth of that.
+    Only a thorough look finds an index that does not fit its table, and a text that is none, but for these `values`.
+
+    A thorough look takes 6 to 10 s for each GiB in the machine's memory, a quick one an eighth of that.
 
     Raises:
         DamagedError: it is corrupt.
@@ -206,6 +225,28 @@ def check(connection: sqlite3.Connection, path: Path | None, *, thoroughly: bool
     health = connection.execute(f"PRAGMA {kind}(1)").fetchone()[0]
     if health != "ok":
         raise DamagedError(f"{path} is corrupt: {' '.join(health.split())}", path)
+    if thoroughly:
+        _read_texts(connection, path, values)
+
+
+def _read_texts(connection: sqlite3.Connection, path: Path | None, values: Collection[str]) -> None:
+    """Read every text of a store but these values. Raises DamagedError: one is no UTF-8."""
+    columns: dict[str, list[str]] = defaultdict(list)
+    for table, column in connection.execute(
+        "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns "
+        "WHERE tables.type = 'table' AND columns.type = 'TEXT'"
+    ):
+        if f"{table}.{column}" not in values:
+            columns[table].append(column)
+    for table, names in columns.items():
+        try:
+            deque(connection.execute(f"SELECT {', '.join(names)} FROM {table}"), maxlen=0)  # noqa: S608 (our own names)
+        except sqlite3.OperationalError as err:
+            if not is_damage(err):
+                raise
+            said = " ".join(str(err).split())
+            # Not from the error: that may be one of a store that is locked.
+            raise DamagedError(f"{path} is corrupt: a row of {table}: {said}", path) from None
 
 
 @contextmanager
@@ -249,8 +290,10 @@ def to_json(value: object) -> str:
     return _adapter(kind).serializer.to_json(value).decode()
 
 
-def from_row(kind: type[Value], text: str, remedy: str) -> Value:
+def from_row(kind: type[Value], text: str | bytes, remedy: str) -> Value:
     """A value of ours from a row of a store; `remedy` is what helps where it cannot be read.
+
+    It is read as bytes (`CAST(value AS BLOB)`): of a text that is no UTF-8 Python gives nothing, nor of the rows after it.
 
     Raises:
         StoreError: it was damaged, or another version wrote it.

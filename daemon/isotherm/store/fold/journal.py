@@ -44,7 +44,8 @@ class Journal(Part):
     def recorded(self, uuid: str, snapshot_id: int) -> tuple[Change, Prior] | None:
         """A change in the journal."""
         row = self.db.execute(
-            "SELECT change, prior FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+            "SELECT CAST(change AS BLOB), CAST(prior AS BLOB) FROM journal WHERE uuid = ? AND snapshot_id = ?",
+            (uuid, snapshot_id),
         ).fetchone()
         return None if row is None else (from_row(Change, row[0]), from_row(Prior, row[1]))
 

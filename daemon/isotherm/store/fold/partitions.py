@@ -55,7 +55,7 @@ class Partitions(Part):
     def states(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
         """The states of some partitions; those that do not exist are left out."""
         rows = self.db.execute(
-            "SELECT key, state FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
+            "SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
             (uuid, json.dumps(list(keys))),
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
@@ -63,7 +63,7 @@ class Partitions(Part):
     def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
         """Some partitions of a table, those that follow a key."""
         rows = self.db.execute(
-            "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
+            "SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
             (uuid, after or "", limit),
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
@@ -117,10 +117,10 @@ class Partitions(Part):
         # One question for each index: an OR over all of them would read every partition of the table. So would
         # SQLite, without being told, where an index says no more than the primary key does.
         rows = self.db.execute(
-            "SELECT key, state FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
-            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
-            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
-            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4 LIMIT ?5",
+            "SELECT key, CAST(state AS BLOB) FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
+            "UNION ALL SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
+            "UNION ALL SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
+            "UNION ALL SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4 LIMIT ?5",
             (uuid, now_ms, boundary_ms, commits, limit),
         ).fetchall()
         (after,) = self.db.execute("SELECT anew_after FROM tables WHERE uuid = ?", (uuid,)).fetchone() or (
@@ -129,7 +129,7 @@ class Partitions(Part):
         has_more, through = len(rows) >= limit, after
         if anew and after is not None and not has_more:
             some = self.db.execute(
-                "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
+                "SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
                 (uuid, after, limit),
             ).fetchall()
             has_more, through = len(some) >= limit, PartitionKey(some[-1][0]) if len(some) >= limit else None
@@ -141,9 +141,9 @@ class Partitions(Part):
         """Some of the partitions that are due: half of them with the highest scores, half waiting the longest."""
         half = limit // 2
         rows = self.db.execute(
-            "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_due "
+            "SELECT key, CAST(state AS BLOB) FROM (SELECT key, state FROM partitions INDEXED BY partitions_due "
             "WHERE uuid = ?1 AND verdict = 'due' ORDER BY score DESC LIMIT ?2) UNION "
-            "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_waiting "
+            "SELECT key, CAST(state AS BLOB) FROM (SELECT key, state FROM partitions INDEXED BY partitions_waiting "
             "WHERE uuid = ?1 AND verdict = 'due' ORDER BY waits_since_ms LIMIT ?3)",
             (uuid, limit - half, half),
         )
@@ -161,7 +161,8 @@ class Partitions(Part):
     def partitions(self, uuid: str) -> Iterator[PartitionRow]:
         """Every partition of a table, in the order of their keys."""
         for key, state, verdict, due_since_ms in self.db.execute(
-            "SELECT key, state, verdict, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
+            "SELECT key, CAST(state AS BLOB), verdict, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key",
+            (uuid,),
         ):
             yield PartitionRow(
                 PartitionKey(key),

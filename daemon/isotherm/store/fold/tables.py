@@ -49,8 +49,8 @@ for long, after a tenth of that span; where events come, which name each snapsho
 that was ahead, and says nothing."""
 _SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms, left_at_ms"
 _COLUMNS = (
-    "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms, "
-    "changed_at_ms"
+    "CAST(state AS BLOB), CAST(facts AS BLOB), confirmed_head, last_event_at_ms, CAST(of_table AS BLOB), trusted, "
+    "whole_touched, whole_wake_at_ms, changed_at_ms"
 )
 
 
@@ -139,7 +139,7 @@ class Tables(Part):
         return None if row is None else self._table_row(row)
 
     @staticmethod
-    def _table_row(row: tuple[str, str, int | None, int, str, int, int, int | None, int]) -> TableRow:
+    def _table_row(row: tuple[bytes, bytes, int | None, int, bytes, int, int, int | None, int]) -> TableRow:
         (
             state,
             facts,

@@ -62,7 +62,8 @@ class Writers(Part):
     def intents(self, uuid: str) -> tuple[Intent, ...]:
         """The intents of a table that were not closed; some of them may have expired."""
         rows = self.db.execute(
-            "SELECT intent_id, expires_at_ms, value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,)
+            "SELECT intent_id, expires_at_ms, CAST(value AS BLOB) FROM intents WHERE uuid = ? ORDER BY intent_id",
+            (uuid,),
         )
         return tuple(_intent_of(uuid, *row) for row in rows)
 
@@ -106,7 +107,7 @@ class Writers(Part):
     def close_intent(self, uuid: str, intent_id: str) -> Intent | None:
         """Forget an intent that was closed; returns it, or None if it was not kept."""
         row = self.db.execute(
-            "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING intent_id, expires_at_ms, value",
+            "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING intent_id, expires_at_ms, CAST(value AS BLOB)",
             (uuid, intent_id),
         ).fetchone()
         return None if row is None else _intent_of(uuid, *row)
@@ -139,7 +140,9 @@ class Writers(Part):
         found = "FROM intents WHERE uuid = ? AND intent_id = ?"
         if self.db.execute(f"SELECT 1 {found}", (uuid, intent_id)).fetchone() is None:
             return said_ms
-        row = self.db.execute(f"SELECT intent_id, expires_at_ms, value {found}", (uuid, intent_id)).fetchone()
+        row = self.db.execute(
+            f"SELECT intent_id, expires_at_ms, CAST(value AS BLOB) {found}", (uuid, intent_id)
+        ).fetchone()
         return min(said_ms, _intent_of(uuid, *row).at_ms)
 
     def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
@@ -170,7 +173,7 @@ class Writers(Part):
     def words(self, uuid: str) -> tuple[Word, ...]:
         """The newest word of each writer of a table."""
         rows = self.db.execute(
-            "SELECT writer, at_ms, value FROM words WHERE uuid = ? ORDER BY writer", (uuid,)
+            "SELECT writer, at_ms, CAST(value AS BLOB) FROM words WHERE uuid = ? ORDER BY writer", (uuid,)
         )
         return tuple(_word_of(*row) for row in rows)
 
@@ -199,7 +202,7 @@ class Writers(Part):
     def _retire(self, uuid: str, before_ms: int) -> None:
         """Forget the writers that have been silent since then, all but that there was one."""
         gone = self.db.execute(
-            "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING writer, at_ms, value",
+            "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING writer, at_ms, CAST(value AS BLOB)",
             (uuid, before_ms, NOBODY),
         ).fetchall()
         words = [_word_of(*row) for row in gone]
@@ -214,7 +217,7 @@ class Writers(Part):
         )
 
 
-def _intent_of(uuid: str, intent_id: str, expires_at_ms: int, value: str) -> Intent:
+def _intent_of(uuid: str, intent_id: str, expires_at_ms: int, value: bytes) -> Intent:
     """An intent as it is kept. One that cannot be read names every partition: a scan would not bring it back."""
     try:
         return Intent.model_validate_json(value)
@@ -230,7 +233,7 @@ def _intent_of(uuid: str, intent_id: str, expires_at_ms: int, value: str) -> Int
         )
 
 
-def _word_of(writer: str, at_ms: int, value: str) -> Word:
+def _word_of(writer: str, at_ms: int, value: bytes) -> Word:
     """A writer's word as it is kept, or that it cannot be read."""
     try:
         return from_row(Word, value)

@@ -248,7 +248,7 @@ class Accounts(Part):
 
     def learnt(self, uuid: str) -> Lateness:
         """What a table has taught about late writes; nothing, where it is new."""
-        row = self.db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
+        row = self.db.execute("SELECT CAST(value AS BLOB) FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
         return Lateness() if row is None else from_row(Lateness, row[0])
 
 

@@ -39,7 +39,7 @@ class Holds(Part):
         """What holds a table back, or without a table everything that holds anything."""
         where, values = ("TRUE", ()) if uuid is None else ("uuid = ?", (uuid,))
         rows = self.db.execute(
-            f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
+            f"SELECT CAST(value AS BLOB) FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
             values,
         )
         return [from_row(Hold, value) for (value,) in rows]
@@ -48,8 +48,8 @@ class Holds(Part):
         """What holds a table back as a whole, and the waits of some partitions: all of them may be thousands."""
         keys = [hold_key(uuid, HoldKind.QUARANTINE, partition) for partition in partitions]
         rows = self.db.execute(
-            "SELECT value FROM holds INDEXED BY holds_of_tables WHERE uuid = ?1 AND NOT is_wait AND value IS NOT NULL "
-            "UNION ALL SELECT value FROM holds WHERE key IN (SELECT value FROM json_each(?2)) AND is_wait "
+            "SELECT CAST(value AS BLOB) FROM holds INDEXED BY holds_of_tables WHERE uuid = ?1 AND NOT is_wait AND value IS NOT NULL "
+            "UNION ALL SELECT CAST(value AS BLOB) FROM holds WHERE key IN (SELECT value FROM json_each(?2)) AND is_wait "
             "AND value IS NOT NULL",
             (uuid, json.dumps(keys)),
         )
@@ -58,7 +58,7 @@ class Holds(Part):
     def hold_under(self, key: str) -> Hold | None:
         """The hold with this key, or None."""
         row = self.db.execute(
-            "SELECT value FROM holds WHERE key = ? AND value IS NOT NULL", (key,)
+            "SELECT CAST(value AS BLOB) FROM holds WHERE key = ? AND value IS NOT NULL", (key,)
         ).fetchone()
         return None if row is None else from_row(Hold, row[0])
 
@@ -66,7 +66,7 @@ class Holds(Part):
         """Waits of partitions that were over by then. One that cannot be read is the trouble of its table (`holds_of`)."""
         rows = self.db.execute(
             # What is no JSON would be an error of SQLite's, as if the store were broken.
-            "SELECT value FROM holds WHERE value IS NOT NULL AND CASE WHEN json_valid(value) THEN "
+            "SELECT CAST(value AS BLOB) FROM holds WHERE value IS NOT NULL AND CASE WHEN json_valid(value) THEN "
             "json_extract(value, '$.kind') = ? AND json_extract(value, '$.until_ms') <= ? END ORDER BY key",
             (HoldKind.QUARANTINE, before_ms),
         )
@@ -76,16 +76,19 @@ class Holds(Part):
                 found.append(from_row(Hold, value))
         return found
 
-    def untold(self) -> list[tuple[str, str | None]]:
+    def untold(self) -> list[tuple[str, bytes | None]]:
         """Keys and values that the topic does not have yet; None as value: lifted."""
-        return self.db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()
+        rows = self.db.execute("SELECT key, CAST(value AS BLOB) FROM holds WHERE NOT told ORDER BY key")
+        return rows.fetchall()
 
-    def told(self, key: str, value: str | None) -> None:
+    def told(self, key: str, value: bytes | None) -> None:
         """The topic has this value by now."""
         if value is None:
             self.db.execute("DELETE FROM holds WHERE key = ? AND value IS NULL", (key,))
         else:
-            self.db.execute("UPDATE holds SET told = 1 WHERE key = ? AND value = ?", (key, value))
+            self.db.execute(
+                "UPDATE holds SET told = 1 WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value)
+            )
 
     def tell_again(self, but: Collection[str]) -> None:
         """The topic was read from its beginning: what it does not have, except for these keys, is told to it."""

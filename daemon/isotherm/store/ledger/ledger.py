@@ -8,6 +8,7 @@ What holds tables back (halts, pauses, quarantines) stands on a topic too, so th
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.places import Places
 from isotherm.store.ledger.reads import ReadTables
 from isotherm.store.ledger.rows import from_row
-from isotherm.store.ledger.schema import VERSIONS
+from isotherm.store.ledger.schema import VALUES, VERSIONS
 from isotherm.store.ledger.silences import Silences
 
 KEEP_MS = 90 * 86_400_000
@@ -77,7 +78,9 @@ class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTable
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:
-        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True, is_suspect=is_suspect)
+        self.db = connect(
+            path, VERSIONS, read_only=read_only, is_durable=True, is_suspect=is_suspect, values=VALUES
+        )
         self._looked_through = ""
         """The expiry up to which was looked whether what they took may be forgotten."""
 
@@ -135,12 +138,15 @@ class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTable
             self.db.executemany("INSERT INTO policies VALUES (?, ?)", texts.items())
 
     def policies(self) -> dict[str, str]:
-        """The files that were in force when they were last read, by name."""
-        return dict(self.db.execute("SELECT name, text FROM policies ORDER BY name").fetchall())
+        """The files that were in force when they were last read, by name. One that is damaged is no YAML any more."""
+        rows = self.db.execute("SELECT name, CAST(text AS BLOB) FROM policies ORDER BY name")
+        return {name: _readable(text) for name, text in rows}
 
     def reloads(self, limit: int = 100) -> list[tuple[int, PoliciesLoaded]]:
         """When the policies became different, and how; newest first."""
-        rows = self.db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
+        rows = self.db.execute(
+            "SELECT at_ms, CAST(value AS BLOB) FROM reloads ORDER BY number DESC LIMIT ?", (limit,)
+        )
         return [(at_ms, from_row(PoliciesLoaded, value)) for at_ms, value in rows]
 
     @property
@@ -167,7 +173,8 @@ class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTable
             too_large = self.size_bytes > max_bytes
             for kind, than_ms in zip(_HISTORY, (week_ms, before_ms, now_ms - KEEP_CHANGES_MS), strict=True):
                 counts.append(self._forget(*kind, now_ms if too_large else than_ms, limit))
-        self.db.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
+        # It gives back a page in each step, and Python takes one step of a statement without columns, but in a script.
+        self.db.executescript(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
         return has_more or any(count >= limit for count in counts)
 
     def prune_gone(self, tables: Collection[str], now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
@@ -222,3 +229,8 @@ class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTable
             (than_ms, limit),
         )
         return found.rowcount
+
+
+def _readable(text: bytes) -> str:
+    """The text of a file, where bytes that are no UTF-8 are a character that YAML does not have."""
+    return re.sub("[\udc80-\udcff]", "\x01", text.decode("utf-8", "surrogateescape"))

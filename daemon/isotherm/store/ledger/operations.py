@@ -146,7 +146,9 @@ class Operations(Part):
         Raises:
             StoreError: its row cannot be read.
         """
-        found = self.db.execute("SELECT value, job FROM operations WHERE job_id = ?", (job_id,)).fetchone()
+        found = self.db.execute(
+            "SELECT CAST(value AS BLOB), CAST(job AS BLOB) FROM operations WHERE job_id = ?", (job_id,)
+        ).fetchone()
         if found is None:
             return None
         value, job = found
@@ -160,7 +162,7 @@ class Operations(Part):
     def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
         """The newest operations, newest first, of one table or of all."""
         rows = self.db.execute(
-            "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
+            "SELECT CAST(value AS BLOB) FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
             (uuid, uuid, limit),
         )
         return [from_row(Operation, value) for (value,) in rows]
@@ -188,7 +190,7 @@ class Operations(Part):
             if action is Action.COMPACT:
                 continue
             rows = self.db.execute(
-                "SELECT state, value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
+                "SELECT state, CAST(value AS BLOB) FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
                 "AND started_at_ms <= ? ORDER BY started_at_ms DESC LIMIT 20",
                 (uuid, action, latest_ms),
             )

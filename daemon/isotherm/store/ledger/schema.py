@@ -138,6 +138,13 @@ ALTER TABLE seen ADD COLUMN followed_through INTEGER NOT NULL DEFAULT 0;
 UPDATE seen SET followed_through = sequence_number;
 """
 """A search and a deletion read metadata whose history nobody has followed. Until this version both were one number."""
+VALUES = frozenset(
+    {
+        *("operations.value", "operations.job", "holds.value", "reloads.value", "lateness.value"),
+        *("policies.text", "deletions.before"),
+    }
+)
+"""Columns that are read as bytes: where one is damaged, even so that it is no text any more, its row alone has trouble."""
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11),
