@@ -374,4 +374,12 @@ MUTANTS = (
         if not {""",
         ("iceberg/test_expiry_on_rest.py::test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named"),
     ),
+    Mutant(
+        "an expiry loses its marks before its end is saved",
+        "service/operations.py",
+        "        with self.ledger.transaction():\n            if settle_marks",
+        "        if True:\n            if settle_marks",
+        "service/test_fates_of_expiries.py::"
+        "test_where_the_end_of_an_expiry_that_landed_is_not_saved_it_is_known_afterwards[a tag was lost]",
+    ),
 )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pyiceberg.exceptions import ForbiddenError
 
 from isotherm.contract.identity import TableId
 from isotherm.core.deletion import Cause, Mark
@@ -10,7 +11,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.units import HOUR_MS
 from isotherm.service.operations import LATE_MS
 from isotherm.store.ledger import Operation
-from support.deleting import ONLY_EXPIRY, followed
+from support.deleting import ONLY_EXPIRY, again, followed, turn
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
 
 
@@ -95,6 +96,62 @@ def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
     assert service.ledger.deletions(uuid_of(table)) == {}
     assert (service.ledger.halted(uuid_of(table)) is None) is (lost is None)
     service.stop()
+
+
+@pytest.mark.parametrize(
+    "lost", [(), ("tag",), None], ids=["no tag was lost", "a tag was lost", "nobody knows"]
+)
+def test_where_the_end_of_an_expiry_that_landed_is_not_saved_it_is_known_afterwards(tmp_path, lost):
+    """Without its marks it would be one that took nothing: it counted as cancelled, a day later."""
+    lab, table, service = expiring(tmp_path)
+    real = service.maintainer.expired
+    service.maintainer.expired = lambda *arguments: replace(real(*arguments), lost_refs=lost)
+    wait_for_children(service)
+    taken = end_unsaved(service, table)
+    assert not set(taken) & {one.snapshot_id for one in table.refresh().metadata.snapshots}
+
+    service = again(lab, service)
+    turn(service, 4)
+
+    (operation,) = [one for one in service.ledger.operations() if one.action is Action.EXPIRE]
+    assert (operation.state, operation.expired) == ("done", len(taken))
+    service.stop()
+
+
+def test_where_the_end_of_an_expiry_that_was_refused_is_not_saved_its_marks_are_as_before(tmp_path):
+    lab, table, service = expiring(tmp_path)
+
+    def forbid(*_):
+        raise ForbiddenError("no right")
+
+    service.maintainer.requests.on_commit = forbid
+    wait_for_children(service)
+    taken = end_unsaved(service, table)
+    assert set(taken) < {one.snapshot_id for one in table.refresh().metadata.snapshots}
+
+    service = again(lab, service)
+    turn(service, 4)
+    assert set(service.ledger.deletions(uuid_of(table))) == {"marked"}
+    lab.ahead_ms += LATE_MS
+    turn(service, 1)
+    assert [one.state for one in service.ledger.operations() if one.base_metadata] == ["failed"]
+    assert service.ledger.deletions(uuid_of(table)) == {}
+    service.stop()
+
+
+def end_unsaved(service, table):
+    """Have an expiry end as if the daemon were killed before that is saved. Returns what it was to take."""
+    service.ledger.db.execute(
+        "CREATE TEMP TRIGGER killed BEFORE UPDATE ON operations WHEN NEW.state <> 'running' "
+        "BEGIN SELECT RAISE (ABORT, 'killed'); END"
+    )
+    service.expiries.finish()
+    (operation,) = service.ledger.operations()
+    assert operation.state == "running"
+    assert set(service.ledger.deletions(uuid_of(table))) == {"marked"}
+    taken = service.ledger.expired_by(operation.job_id)
+    assert taken
+    return taken
 
 
 def test_another_table_under_the_name_says_nothing_of_an_expiry(lab):

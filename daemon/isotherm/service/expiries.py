@@ -8,6 +8,7 @@ their grace after it (`deletions`).
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from zlib import crc32
 
 from isotherm.core.deletion import Cause, Mark
@@ -241,7 +242,6 @@ class Expiries:
         may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
         if operation.base_metadata and may_land and self.now_ms() - operation.unheard_since_ms < LATE_MS:
             return False  # it may be on its way yet
-        self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
         self._failed(operation, Refusal(Reason.CANCELLED, why + "has the snapshots"))
         return True
@@ -252,7 +252,6 @@ class Expiries:
         uuid = operation.table.uuid
         if (against := self._against(uuid, tenure)) is not None:
             del self._running[job_id]
-            self.ledger.drop_marks(job_id)
             self._failed(operation, against)
             return False
         row = self.fold.table(uuid)
@@ -316,10 +315,9 @@ class Expiries:
             self._landed(operation, reading.snapshots, result.lost_refs, outcome)
             self.follower.suspects.add(name)
             return
-        if outcome.kind is OutcomeKind.FAILED:
-            # Should a request land after all, its files stay as orphans.
-            self.ledger.drop_marks(operation.job_id)
-        self.operations.end(operation, outcome)
+        # Where it failed, and a request lands after all, its files stay as orphans.
+        is_over = outcome.kind is OutcomeKind.FAILED
+        self.operations.end(operation, outcome, settle_marks=self._dropped(operation) if is_over else None)
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
         """Why nothing may be expired now, or None."""
@@ -353,20 +351,20 @@ class Expiries:
         """The snapshots are gone: their files may go after the grace, unless somebody had just named one of them."""
         if lost is None:
             # A tag may have been dropped, and probably none was: the files stay for orphan removal.
-            self.ledger.drop_marks(operation.job_id)
+            settle_marks = self._dropped(operation)
             outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")
             self.listen(TrySoon(f"tags of {operation.table}", UNSEEN_VERSIONS, Outside.TABLE))
         elif lost:
             # First the halt: what a crash leaves then is marks that nobody confirms.
             self._halt_for(operation, lost)
-            self.ledger.drop_marks(operation.job_id)
+            settle_marks = self._dropped(operation)
         else:
             due_at_ms = together_ms(operation.table.uuid, self.now_ms(), self._grace_ms(operation))
-            self.ledger.confirm_marks(operation.job_id, due_at_ms)
+            settle_marks = partial(self.ledger.confirm_marks, operation.job_id, due_at_ms)
         count = len(taken)
         operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
         self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))
-        self.operations.end(operation, outcome)
+        self.operations.end(operation, outcome, settle_marks=settle_marks)
 
     def _halt_for(self, operation: Operation, lost: Sequence[str]) -> None:
         why = (
@@ -384,12 +382,15 @@ class Expiries:
         if self._sent is not None and self._sent[0] == job_id:
             return  # its request may be on its way; before the next one the last look finds the same
         operation, _ = self._running.pop(job_id)
-        is_marking = self._marking.pop(job_id, None) is not None
+        self._marking.pop(job_id, None)
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
-            if is_marking:
-                self.ledger.drop_marks(job_id)
             self._failed(operation, refusal)
 
     def _failed(self, operation: Operation, refusal: Refusal) -> None:
-        self.operations.end(operation, Outcome.refused(operation.job_id, refusal))
+        outcome = Outcome.refused(operation.job_id, refusal)
+        self.operations.end(operation, outcome, settle_marks=self._dropped(operation))
+
+    def _dropped(self, operation: Operation) -> Callable[[], None]:
+        """Give back what an expiry has marked, once it is known that it comes to nothing, or must not count."""
+        return partial(self.ledger.drop_marks, operation.job_id)

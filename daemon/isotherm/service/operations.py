@@ -70,16 +70,23 @@ class Operations:
         outcome: Outcome,
         job: CompactionJob | None = None,
         still_running: int | None = None,
+        settle_marks: Callable[[], None] | None = None,
     ) -> None:
         """Write down and tell what came of an operation.
+
+        Marks are settled with its end, or neither is: an open expiry without them would look as if it had taken nothing.
 
         Args:
             operation: what was begun.
             outcome: what came of it.
             job: kept with it while its outcome is unknown.
             still_running: compactions that run on, where it was one of them.
+            settle_marks: confirms or drops what an expiry has marked.
         """
-        self.ledger.save(operation.ended(outcome, self.now_ms()), job)
+        with self.ledger.transaction():
+            if settle_marks is not None:
+                settle_marks()
+            self.ledger.save(operation.ended(outcome, self.now_ms()), job)
         committing, began_s = self._committing.get(operation.action, ("", 0.0))
         if outcome.kind is not OutcomeKind.DONE and operation.job_id == committing:
             now_s = self.monotonic_s()

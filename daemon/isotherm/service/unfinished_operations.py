@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome
 from isotherm.core.model.refusals import Reason, Refusal
@@ -68,8 +69,10 @@ class UnfinishedOperations:
         if not is_gone or self.now_ms() - operation.started_at_ms <= GIVEN_UP_AFTER_MS:
             return False
         why = "its table was not found for a week; what it left is for orphan removal"
-        self.ledger.drop_marks(operation.job_id)
-        self.operations.end(operation, Outcome.refused(operation.job_id, Refusal(Reason.GONE, why)))
+        outcome = Outcome.refused(operation.job_id, Refusal(Reason.GONE, why))
+        self.operations.end(
+            operation, outcome, settle_marks=partial(self.ledger.drop_marks, operation.job_id)
+        )
         return True
 
     def _settle(self, operation: Operation, job: CompactionJob | None) -> bool:
