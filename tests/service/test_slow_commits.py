@@ -355,6 +355,7 @@ class ByTheLab(Threads):
     """Threads that are given up by the lab's clock."""
 
     def __init__(self, lab):
+        super().__init__()
         self.lab = lab
 
     def asking(self, limit_s, wait_s):
