@@ -249,7 +249,7 @@ class Stage:
         self._next_judge_s = monotonic_s() + JUDGE_EVERY_S
         judged: dict[Promise, list[Judgement]] = {promise: [] for promise in Promise}
         for seen in list(self.witness.tables.values()):
-            for judgement in self.referee.so_far(seen):
+            for judgement in self.referee.so_far(seen, self.logbook):
                 judged[judgement.promise].append(judgement)
         self._judged = {
             promise.value: (all(one.verdict is not Judged.BROKEN for one in found), _counters(found))
