@@ -15,6 +15,14 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # What a person is told who names a table that there is not
+    Mutant(
+        "a table that the catalog does not have is no mistake of who names it",
+        "commands/unknown_table.py",
+        'raise UnknownTable(f"{err}{hint}") from err',
+        "raise",
+        "commands/test_commands.py::test_a_table_that_is_not_there_is_a_mistake_of_who_names_it",
+    ),
     # What the demo says while it runs
     Mutant(
         "the demo's live line blames us for what the writer's log has not said yet",

@@ -10,6 +10,7 @@ from isotherm.audit.evidence import Judged, Judgement
 from isotherm.audit.promises import judge
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import EXIT_ERROR, err, out, plain_errors, print_json
+from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import load_config
 
@@ -29,7 +30,8 @@ def show_audit(table: str, config: Path, output: Output) -> None:
         # PyIceberg, Arrow and DuckDB take seconds to import, and reading takes longer.
         from isotherm.audit.reader import read_history
 
-        judgements = judge(read_history(loaded, table))
+        with in_the_catalog(table, loaded):
+            judgements = judge(read_history(loaded, table))
         if output is Output.JSON:
             print_json(judgements)
         else:
