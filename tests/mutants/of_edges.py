@@ -15,6 +15,21 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # Where an audit cannot know whether a snapshot was announced
+    Mutant(
+        "without a ledger each snapshot counts as one that a daemon had to announce",
+        "audit/announcements.py",
+        "if history.accounted is None:",
+        "if False:",
+        "audit/test_promises.py::test_without_a_ledger_nobody_knows_who_should_have_announced_a_snapshot",
+    ),
+    Mutant(
+        "what a topic that was made again does not have was never announced",
+        "audit/announcements.py",
+        "return LOST if snapshot_id in history.heard else None",
+        "return None",
+        "audit/test_promises.py::test_a_topic_that_was_made_again_has_lost_announcements_that_the_ledger_has",
+    ),
     # What a person is told who names a table that there is not
     Mutant(
         "a table that the catalog does not have is no mistake of who names it",
