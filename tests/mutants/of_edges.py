@@ -15,6 +15,14 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # What the demo's witness has not seen
+    Mutant(
+        "the demo's witness takes what came after a gap for all that came",
+        "demo/witness.py",
+        "return snapshot.sequence_number != newest + 1",
+        "return False",
+        "demo/test_witness.py::test_what_expired_unseen_is_told_and_the_table_is_followed_from_its_head",
+    ),
     # Where an audit cannot know whether a snapshot was announced
     Mutant(
         "without a ledger each snapshot counts as one that a daemon had to announce",

@@ -223,8 +223,6 @@ class Stage:
         news = [
             f"killed {kill.target} at {kill.at_s:.0f} s" for kill in (self.chaos.kills if self.chaos else ())
         ]
-        if self.witness.error:
-            news.append(f"the witness went blind: {self.witness.error}")
         return Picture(
             phase=phase,
             elapsed_s=self.elapsed_s,
@@ -240,6 +238,7 @@ class Stage:
             last_job=self.logbook.last_job,
             promises=self._promises(),
             news=news,
+            unseen=f"the witness has not seen everything: {missed}" if (missed := self.witness.error) else "",
         )
 
     def _promises(self) -> dict[str, tuple[bool, str]]:
