@@ -115,6 +115,33 @@ def test_a_snapshot_that_was_never_announced_is_a_breach() -> None:
     assert found.evidence == ("snapshot 2 was never announced",)
 
 
+def test_without_a_ledger_nobody_knows_who_should_have_announced_a_snapshot() -> None:
+    """A `state.path` that no daemon ever used is no breach."""
+    for judge_one in (nothing_unseen, writer_wins):
+        found = judge_one(history(*COLD, announced=frozenset(), accounted=None))
+
+        assert (found.verdict, found.why) == (Judged.NOT_LOOKED_AT, "there is no ledger that knows the table")
+
+
+def test_a_topic_that_was_made_again_has_lost_announcements_that_the_ledger_has() -> None:
+    heard, gone = (
+        frozenset({1, 2, 3}),
+        "the ledger counts it as announced; the control topic, made again or cut, does not have it",
+    )
+    lost = history(*COLD, announced=frozenset(), heard=heard)
+    unseen, won = nothing_unseen(lost), writer_wins(lost)
+
+    assert (unseen.verdict, won.verdict) == (Judged.NOT_PROVABLE, Judged.NOT_PROVABLE)
+    assert unseen.why.startswith(gone)
+    assert won.why.startswith(gone)
+
+
+def test_what_neither_the_topic_nor_the_ledger_has_heard_of_is_a_breach_all_the_same() -> None:
+    found = nothing_unseen(history(*COLD, announced=frozenset(), heard=frozenset({1, 3})))
+
+    assert (found.verdict, found.evidence) == (Judged.BROKEN, ("snapshot 2 was never announced",))
+
+
 def test_a_snapshot_that_the_daemon_does_not_know_is_a_breach() -> None:
     assert verdict(nothing_unseen(history(*COLD, accounted=frozenset({1, 2})))) is Judged.BROKEN
 

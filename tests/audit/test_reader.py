@@ -24,7 +24,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Primi
 
 from isotherm.audit.evidence import RowsCompared
 from isotherm.audit.intents import ancestors
-from isotherm.audit.reader import commits_of, compared, rules_in_force
+from isotherm.audit.reader import Kept, commits_of, compared, kept_in_ledger, rules_in_force
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
@@ -32,6 +32,7 @@ from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
+from isotherm.store.ledger import Account, Ledger
 from support.lab import Lab
 from support.rewriting import compacted
 
@@ -232,3 +233,20 @@ def test_a_history_that_goes_in_a_circle_is_read_once(catalog: Any) -> None:
     assert [one.snapshot_id for one in islice(ancestors(commits, commits[0]), 100)] == [
         one.snapshot_id for one in reversed(commits)
     ]
+
+
+def test_a_ledger_says_which_snapshots_were_announced_and_nothing_of_tables_that_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    announced = Account(1, 1, "maintenance", 1_000, 2_000, None, announced=True)
+    found = Account(2, 2, "found", 3_000, 4_000, None, announced=False)
+    ledger = Ledger(tmp_path / "ledger.db")
+    with ledger.transaction():
+        ledger.account("u", [announced, found])
+    ledger.close()
+
+    kept = kept_in_ledger(tmp_path / "ledger.db", "u", ())
+
+    assert (kept.accounted, kept.heard, kept.since_ms) == (frozenset({1, 2}), frozenset({1}), 2_000)
+    assert kept_in_ledger(tmp_path / "ledger.db", "other", ()) == Kept()
+    assert kept_in_ledger(tmp_path / "nowhere.db", "u", ()) == Kept()

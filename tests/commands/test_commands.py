@@ -119,6 +119,27 @@ def test_explain_something_unknown_names_what_there_is(isotherm):
     assert HOUR_1[:-1] in partition.output.replace("\n", "")
 
 
+@pytest.mark.parametrize(
+    "words", [("audit",), ("pause",), ("resume",), ("plan",), ("state",), ("orphans",), ("simulate",)]
+)
+def test_a_table_that_is_not_there_is_a_mistake_of_who_names_it(isotherm, words):
+    """The same exit code whether the daemon's stores are asked for it or the catalog, and no broker is needed."""
+    result = isotherm(*words, "shop.oders")
+
+    assert result.exit_code == 2, result.output
+    assert "knows: shop.orders" in " ".join(result.output.split())
+
+
+def test_without_a_daemon_the_catalog_alone_says_that_a_table_is_not_there(ask, tmp_path):
+    lab = Lab(tmp_path)
+    lab.create()
+    configured(lab)
+    result = ask(lab, "audit", "shop.oders")
+
+    assert result.exit_code == 2
+    assert result.output.endswith("shop.oders: the catalog does not have it\n")
+
+
 def test_plan_shows_every_verdict(isotherm):
     result = isotherm("plan", "shop.orders")
 

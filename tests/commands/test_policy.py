@@ -220,6 +220,17 @@ class TestShow:
         result = ask("show", "shop.order", "--config", worked / "isotherm.yaml")
 
         assert "not considered: the daemon knows no table shop.order" in flat(result.output)
+        assert result.exit_code == 0
+
+    def test_a_table_that_neither_the_daemon_nor_a_file_knows_is_a_mistake(self, ask, tmp_path):
+        lab = Lab(tmp_path, policy=EAGER.replace('tables: "*"', "tables: shop.*"))
+        lab.append(lab.create(), 1)
+        lab.settled().stop()
+        result = ask("show", "web.clicks", "--config", configured(lab))
+
+        assert result.exit_code == 2
+        assert "the daemon knows no table web.clicks; it knows: shop.orders" in flat(result.output)
+        assert "no policy matches web.clicks" in flat(result.output)
 
     def test_without_a_daemon_the_files_alone_speak(self, ask, tmp_path):
         config = a_config(tmp_path)

@@ -131,5 +131,5 @@ def test_a_folder_that_no_demo_has_made_is_left_alone(folder: Path) -> None:
     output, _ = process.communicate()
 
     assert process.returncode == 1
-    assert "give another folder" in output
+    assert "begin this one in another directory" in output
     assert precious.read_text(encoding="utf-8") == "years of work"

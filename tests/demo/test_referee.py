@@ -1,5 +1,6 @@
 """The witness and the referee must be able to say no: tables that somebody has spoiled, and what they say of them."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,14 +16,24 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from isotherm.audit.evidence import Evidence, FilesChecked, Judged, Promise, SourceCompared
+from isotherm.audit.evidence import (
+    Commit,
+    Evidence,
+    FilesChecked,
+    Judged,
+    Judgement,
+    Promise,
+    SourceCompared,
+)
 from isotherm.audit.promises import judge
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.contract.summary import JOB_ID
 from isotherm.demo.lake import Rows, SeenFile, local_path
-from isotherm.demo.referee import canonical, sum_of
+from isotherm.demo.logbook import Logbook, Tail
+from isotherm.demo.referee import Referee, canonical, sum_of
 from isotherm.demo.report import promises, quantiles
 from isotherm.demo.witness import SeenTable, Witness
+from support.audited import intent
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -197,6 +208,37 @@ def test_a_blind_witness_clears_nobody(catalog: Catalog, witness: Witness, rows:
     assert all(promises({"a": good}, [])[0].values())
     assert not any(promises({"a": good}, ["the witness went blind"])[0].values())
     assert not any(promises({}, [])[0].values())
+
+
+def test_the_live_line_blames_us_only_for_what_the_writers_log_names(
+    tmp_path: Path, catalog: Catalog, witness: Witness, rows: Rows
+) -> None:
+    """A commit of ours in the time of an attempt is not what it ran into, where the log names another head."""
+    table = catalog.load_table("shop.orders")
+    table.append(orders(1, 2))
+    table.delete("id = 2", snapshot_properties={JOB_ID: "job-1"})
+    table.append(orders(3, hour=6))
+    witness.look(catalog, rows)
+    seen = witness.tables["shop.orders"]
+    first, ours, last = seen.commits.values()
+    at_ms = ours.committed_at_ms
+    attempts = (intent(at_ms - 5_000), intent(last.committed_at_ms + 1, attempt=2))
+    witness.intents[seen.uuid] = list(attempts)
+    (tmp_path / "shop.yaml").write_text("tables: shop.*")
+    referee = Referee("", catalog, witness, tmp_path / "shop.yaml")
+
+    def judged(base: Commit, head: Commit) -> Judgement:
+        log = tmp_path / f"{base.snapshot_id}.log"
+        line = {"event": "merge_recomputed", "table": seen.name, "intent_id": "i1"}
+        line |= {"base_snapshot_id": base.snapshot_id, "head_snapshot_id": head.snapshot_id}
+        log.write_text(json.dumps(line) + "\n")
+        book = Logbook(Tail(log), Tail(tmp_path / "daemon.log"))
+        return next(one for one in referee.so_far(seen, book) if one.promise is Promise.WRITER_WINS)
+
+    others, by_us = judged(ours, last), judged(first, ours)
+
+    assert (others.verdict, others.counts["merges_recomputed"]) == (Judged.PROVED, 1)
+    assert (by_us.verdict, by_us.counts["because_of_us"]) == (Judged.BROKEN, 1)
 
 
 def test_quantiles_are_values_that_were_there() -> None:

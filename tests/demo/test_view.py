@@ -1,5 +1,6 @@
 """What the demo shows, and what it reads in the logs: no server needed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,13 @@ def test_a_line_for_no_terminal_names_what_is_broken() -> None:
     assert line.startswith("[ 171 s] waiting for ingest to catch up, 99 s left: 1,234,567 rows, 123/s")
     assert "40 partitions compacted (5678 → 90 files)" in line
     assert line.endswith("BROKEN: same_rows")
+
+
+def test_what_the_witness_has_missed_is_told_with_and_without_a_terminal() -> None:
+    picture = replace(PICTURE, unseen="the witness has not seen everything: shop.orders:\n locked")
+
+    assert plain(picture).endswith("; the witness has not seen everything: shop.orders: locked")
+    assert "the witness has not seen everything" in drawn(picture)[-1]
 
 
 def book(tmp_path: Path, **texts: str) -> Logbook:

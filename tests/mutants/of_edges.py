@@ -15,6 +15,45 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # What the demo's witness has not seen
+    Mutant(
+        "the demo's witness takes what came after a gap for all that came",
+        "demo/witness.py",
+        "return snapshot.sequence_number != newest + 1",
+        "return False",
+        "demo/test_witness.py::test_what_expired_unseen_is_told_and_the_table_is_followed_from_its_head",
+    ),
+    # Where an audit cannot know whether a snapshot was announced
+    Mutant(
+        "without a ledger each snapshot counts as one that a daemon had to announce",
+        "audit/announcements.py",
+        "if history.accounted is None:",
+        "if False:",
+        "audit/test_promises.py::test_without_a_ledger_nobody_knows_who_should_have_announced_a_snapshot",
+    ),
+    Mutant(
+        "what a topic that was made again does not have was never announced",
+        "audit/announcements.py",
+        "return LOST if snapshot_id in history.heard else None",
+        "return None",
+        "audit/test_promises.py::test_a_topic_that_was_made_again_has_lost_announcements_that_the_ledger_has",
+    ),
+    # What a person is told who names a table that there is not
+    Mutant(
+        "a table that the catalog does not have is no mistake of who names it",
+        "commands/unknown_table.py",
+        'raise UnknownTable(f"{err}{hint}") from err',
+        "raise",
+        "commands/test_commands.py::test_a_table_that_is_not_there_is_a_mistake_of_who_names_it",
+    ),
+    # What the demo says while it runs
+    Mutant(
+        "the demo's live line blames us for what the writer's log has not said yet",
+        "demo/referee.py",
+        "        logbook.read()\n        return judge(",
+        "        return judge(",
+        "demo/test_referee.py::test_the_live_line_blames_us_only_for_what_the_writers_log_names",
+    ),
     Mutant(
         "a table in another account of Azure is read from ours",
         "clients/azure.py",

@@ -183,7 +183,9 @@ class Evidence:
     """The control topic is known from this time on, or from its beginning where this is None."""
     topic_is_known: bool = True
     accounted: frozenset[int] | None = None
-    """Snapshots in the daemon's ledger, or None where there is no ledger to ask."""
+    """Snapshots in the daemon's ledger, or None where no ledger knows the table."""
+    heard: frozenset[int] = frozenset()
+    """Snapshots of which the ledger says that an event brought them, or that they stood in the table before."""
     seen: frozenset[int] = frozenset()
     """Further snapshots that were seen to be current by somebody who looked on."""
     recomputed: tuple[Recomputed, ...] = ()

@@ -12,6 +12,12 @@ range of history that it covers.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
+from isotherm.audit.announcements import (
+    CAN_BE_READ_LATER,
+    NO_LEDGER,
+    TOPIC_AWAY,
+    why_not_known,
+)
 from isotherm.audit.evidence import ColdRule, Commit, Evidence, Judged, Judgement, Promise
 from isotherm.audit.intents import (
     MARGIN_MS,
@@ -25,12 +31,6 @@ from isotherm.audit.intents import (
 from isotherm.audit.minor_compaction import why_not_beside
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.runtime.text import counted
-
-TOPIC_AWAY = "the control topic cannot be read"
-NO_LEDGER = "there is no ledger"
-CAN_BE_READ_LATER = frozenset({TOPIC_AWAY, NO_LEDGER})
-"""Reasons for which another audit may judge what this one does not."""
-FORGOTTEN = "the control topic no longer has messages of its time"
 
 EVIDENCE_LIMIT = 20
 """Sentences of evidence for each promise; the rest is counted."""
@@ -212,9 +212,10 @@ def writer_wins(history: Evidence) -> Judgement:
     unprovable: dict[int, str] = {}
     if not history.topic_is_known:
         unprovable = {commit.snapshot_id: TOPIC_AWAY for commit in history.commits}
-    elif history.announced_since_ms is not None:
-        early = [c for c in ours if c.committed_at_ms < history.announced_since_ms]
-        unprovable = {commit.snapshot_id: FORGOTTEN for commit in early}
+    else:
+        # Where a commit's announcement is not there any more, the intents of its time need not be either.
+        lacking = {c.snapshot_id: why_not_known(history, c.snapshot_id, c.committed_at_ms) for c in ours}
+        unprovable = {snapshot_id: why for snapshot_id, why in lacking.items() if why is not None}
     logged = {recomputed.intent_id for recomputed in history.recomputed}
     recomputed_in_all = len(history.recomputed) + sum(
         len(list(story.attempts())) for story in stories if story.intent_id not in logged
@@ -295,14 +296,8 @@ def nothing_unseen(history: Evidence) -> Judgement:
             )
             pending += not is_done
             continue
-        elif (
-            at_ms is not None
-            and history.announced_since_ms is not None
-            and at_ms < history.announced_since_ms
-        ):
-            unprovable[snapshot_id] = FORGOTTEN
-        elif snapshot_id not in history.announced and _stood_before(history, at_ms):
-            unprovable[snapshot_id] = "it was in the table before the daemon first looked"
+        elif (why_not := why_not_known(history, snapshot_id, at_ms)) is not None:
+            unprovable[snapshot_id] = why_not
         elif snapshot_id not in history.announced:
             broken.append(f"snapshot {snapshot_id} was never announced")
         if history.accounted is None:
@@ -320,12 +315,6 @@ def nothing_unseen(history: Evidence) -> Judgement:
     if pending:
         why += f"; {pending} more, of the last minutes, may still be on the way"
     return _judgement(history, Promise.NOTHING_UNSEEN, broken, unprovable, why, counts)
-
-
-def _stood_before(history: Evidence, at_ms: int | None) -> bool:
-    """Whether a snapshot was in the table when the daemon looked at it for the first time."""
-    since_ms = history.accounted_since_ms
-    return at_ms is not None and since_ms is not None and at_ms < since_ms
 
 
 def _judgement(

@@ -69,7 +69,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
     metadata = table.metadata
     commits = tuple(commits_of(table))
     heard = listen(config, str(metadata.table_uuid))
-    accounted, since_ms, lost = _from_ledger(_ledger_of(config), str(metadata.table_uuid), commits)
+    kept = kept_in_ledger(_ledger_of(config), str(metadata.table_uuid), commits)
     rows: list[RowsCompared] = []
     for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
         rows += compared(table, commit)
@@ -84,11 +84,12 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         announced=frozenset(heard.announced),
         announced_since_ms=heard.since_ms,
         topic_is_known=heard.is_known,
-        accounted=accounted,
-        accounted_since_ms=since_ms,
+        accounted=kept.accounted,
+        accounted_since_ms=kept.since_ms,
+        heard=kept.heard,
         rows=tuple(rows),
         files=_files(_load(catalog, name)),
-        lost_commits_until_ms=lost,
+        lost_commits_until_ms=kept.lost,
         intent_cap_ms=int(config.loop.intent_timeout_s * 1000),
     )
 
@@ -305,21 +306,26 @@ def _ledger_of(config: IsothermConfig) -> Path:
     return config.state.path / "ledger.db"
 
 
-def _from_ledger(
-    path: Path, table_uuid: str, commits: Iterable[Commit]
-) -> tuple[frozenset[int] | None, int | None, tuple[int, ...]]:
-    """Snapshots accounted for, since when, and when our expired commits were made.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the ledger says of one table. Nothing where there is no ledger, or none that knows the table."""
 
-    The snapshots are None where there is no ledger.
-    """
+    accounted: frozenset[int] | None = None
+    heard: frozenset[int] = frozenset()
+    since_ms: int | None = None
+    """When the daemon first looked at the table."""
+    lost: tuple[int, ...] = ()
+    """When our commits were made that have expired."""
+
+
+def kept_in_ledger(path: Path, table_uuid: str, commits: Iterable[Commit]) -> Kept:
+    """Snapshots accounted for and heard of, since when, and our expired commits."""
     try:
         ledger = Ledger(path, read_only=True)
     except StoreError:
-        return None, None, ()
+        return Kept()
     try:
         accounts = ledger.accounts(table_uuid)
-        accounted = frozenset(account.snapshot_id for account in accounts)
-        since_ms = min((account.received_at_ms for account in accounts), default=None)
         known = {commit.snapshot_id for commit in commits}
         lost = tuple(
             operation.ended_at_ms
@@ -328,7 +334,12 @@ def _from_ledger(
             and operation.snapshot_id not in known
             and operation.ended_at_ms is not None
         )
-        return accounted, since_ms, lost
+        return Kept(
+            accounted=frozenset(account.snapshot_id for account in accounts) if accounts else None,
+            heard=frozenset(account.snapshot_id for account in accounts if account.announced),
+            since_ms=min((account.received_at_ms for account in accounts), default=None),
+            lost=lost,
+        )
     finally:
         ledger.close()
 

@@ -10,8 +10,11 @@ from isotherm.audit.evidence import Judged, Judgement
 from isotherm.audit.promises import judge
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import EXIT_ERROR, err, out, plain_errors, print_json
+from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.core.units import clock_text
-from isotherm.runtime.config import load_config
+from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.store.database import StoreError
+from isotherm.store.ledger import Ledger
 
 STYLES = {
     Judged.PROVED: "green",
@@ -29,7 +32,9 @@ def show_audit(table: str, config: Path, output: Output) -> None:
         # PyIceberg, Arrow and DuckDB take seconds to import, and reading takes longer.
         from isotherm.audit.reader import read_history
 
-        judgements = judge(read_history(loaded, table))
+        with in_the_catalog(table, loaded):
+            judgements = judge(read_history(loaded, table))
+        note_missing_ledger(loaded)
         if output is Output.JSON:
             print_json(judgements)
         else:
@@ -37,6 +42,14 @@ def show_audit(table: str, config: Path, output: Output) -> None:
                 print_judgement(one)
         if any(one.verdict is Judged.BROKEN for one in judgements):
             raise typer.Exit(EXIT_ERROR)
+
+
+def note_missing_ledger(config: IsothermConfig) -> None:
+    """Say why the ledger says nothing: as a rule `state.path` is not that of the daemon."""
+    try:
+        Ledger(config.state.path / "ledger.db", read_only=True).close()
+    except StoreError as error:
+        err.print(Text(str(error), style="yellow"))
 
 
 def print_judgement(one: Judgement) -> None:

@@ -6,10 +6,10 @@ says is what the service does.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from isotherm.commands.stored_table import StoredTable, stored_table
+from isotherm.commands.unknown_table import nearest
 from isotherm.core.deletion import Cause
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileKind, FileStats
@@ -40,8 +40,6 @@ SOON_MS = 900_000
 """Files are deleted table by table: a quarter of an hour after the grace there is nothing to tell."""
 UNKNOWN = "unknown"
 """How far the stream has come, where nothing says it."""
-SHOWN = 5
-"""Tables that are named where one is not known."""
 HISTORY = 5
 """Operations shown with an explanation."""
 
@@ -124,10 +122,6 @@ class Inspector:
         if table in rows:
             return self.verdicts.policy_of(rows[table])
         return self.policies.resolve(table, {})
-
-    def knows(self, table: str) -> bool:
-        """Whether the daemon has seen the table."""
-        return any(row.state.table.name == table for row in self._fold.tables().values())
 
     def policy_history(self, table: str) -> tuple[str, ...]:
         """When the table last came under another policy, and what had changed; newest first."""
@@ -312,8 +306,5 @@ class Inspector:
         """What the daemon knows of a table. Raises UnknownTable."""
         rows = {row.state.table.name: row for row in self._fold.tables().values()}
         if table not in rows:
-            near = get_close_matches(table, rows, SHOWN) or sorted(rows)[:SHOWN]
-            more = f", and {len(rows) - len(near)} more" if len(rows) > len(near) else ""
-            known = ", ".join(near) + more if rows else "none yet"
-            raise UnknownTable(f"the daemon knows no table {table}; it knows: {known}")
+            raise UnknownTable(f"the daemon knows no table {table}; it knows: {nearest(table, rows)}")
         return rows[table]

@@ -18,7 +18,15 @@ from rich.text import Text
 
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import Line, plan_lines, verdicts_text
-from isotherm.commands.terminal import EXIT_ERROR, VERDICT_STYLES, err, out, plain_errors, print_json
+from isotherm.commands.terminal import (
+    EXIT_ERROR,
+    EXIT_USAGE,
+    VERDICT_STYLES,
+    err,
+    out,
+    plain_errors,
+    print_json,
+)
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.examination import Examination, Gain, examined
@@ -65,6 +73,8 @@ class Unread:
 
     name: str
     why: str
+    is_unknown: bool = False
+    """The catalog does not have it."""
 
     def __str__(self) -> str:
         return self.why if self.name in self.why else f"{self.name}: {self.why}"
@@ -113,6 +123,8 @@ def show_lake(
         if page is not None:
             # Last: what was read in an hour is told, whatever becomes of the page.
             _write_page(lake, page)
+        if tables and any(one.is_unknown for one in lake.unread):
+            raise typer.Exit(EXIT_USAGE)
         if lake.unread and (tables or not lake.tables):
             raise typer.Exit(EXIT_ERROR)
 
@@ -182,7 +194,7 @@ def look(
         try:
             looked.append(_looked(catalog, one, policy, now_ms))
         except (Unavailable, TableMissing) as error:
-            unread.append(Unread(one, str(error)))
+            unread.append(Unread(one, str(error), is_unknown=isinstance(error, TableMissing)))
     looked.sort(key=lambda one: (-one.examination.suffers, -one.examination.may_expire, one.table))
     return Lake(name, policy_name, now_ms, tuple(looked), tuple(unread), is_named=bool(tables))
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
     EXIT_ERROR,
+    EXIT_USAGE,
     VERDICT_STYLES,
     err,
     inspector_of,
@@ -39,6 +40,7 @@ from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
 from isotherm.service.policy_folder import in_force
 from isotherm.service.policy_set import PolicySet, read_policies
+from isotherm.service.ports import UnknownTable
 from isotherm.store.database import StoreError
 
 
@@ -115,12 +117,15 @@ def show_policy(table: str, config: Path, output: Output) -> None:
     """A table's policy, each value with where it comes from."""
     with plain_errors():
         history: tuple[str, ...] = ()
+        is_unknown = False
         try:
             inspector = inspector_of(config)
             folder, resolved = inspector.policies, inspector.policy(table)
             history = inspector.policy_history(table)
-            if not inspector.knows(table):
-                _not_considered(f"the daemon knows no table {table}")
+            inspector.row(table)
+        except UnknownTable as error:
+            is_unknown = True
+            _not_considered(str(error))
         except StoreError as error:
             _not_considered(str(error))
             folder = in_force(load_config(config).policies, {})
@@ -131,7 +136,7 @@ def show_policy(table: str, config: Path, output: Output) -> None:
             why = folder.why_none(table)
             said = f"no policy matches {table} (files: {names}); it is left alone"
             err.print(said if why == NO_MATCH else f"{table}: {why}")
-            raise typer.Exit(EXIT_ERROR)
+            raise typer.Exit(EXIT_USAGE if is_unknown else EXIT_ERROR)
         if output is Output.JSON:
             print_json(
                 {

@@ -14,7 +14,7 @@ def make_report(stage: Stage, startup_s: float) -> Report:
     witness, logbook = stage.witness, stage.logbook
     compared = stage.referee.compare(with_scan=True)
     judged = stage.referee.judge(compared, stage.accounted, logbook.recomputed, logbook.failed)
-    troubles = [f"the witness went blind: {witness.error}"] if witness.error else []
+    troubles = [f"the witness has not seen everything: {witness.error}"] if witness.error else []
     troubles += [
         f"a driver of ingest that was to be fenced ended with {code}"
         for code in stage.programs.fenced

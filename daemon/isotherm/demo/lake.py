@@ -20,7 +20,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
+from isotherm.audit.evidence import Commit, Touch
 from isotherm.contract.identity import PartitionKey, partition_key
+from isotherm.contract.summary import committed_at_of
 
 JOB_ID_KEY = "isotherm.job-id"
 POLICY_KEY = "isotherm.policy-hash"
@@ -89,6 +91,33 @@ def change(table: Table, snapshot: Snapshot) -> SeenChange:
             files = removed if entry.status == ManifestEntryStatus.DELETED else added
             files.append(_seen(table.metadata, manifest, entry))
     return SeenChange(tuple(added), tuple(removed))
+
+
+def commit_of(snapshot: Snapshot, change: SeenChange) -> Commit:
+    """A snapshot and what it did, as the audit's rules know it."""
+    said = summary(snapshot)
+    touches: dict[PartitionKey, list[int]] = {}
+    for file in change.added:
+        touches.setdefault(file.partition, [0, 0])[0] += 1
+    for file in change.removed:
+        touches.setdefault(file.partition, [0, 0])[1] += 1
+    newest: dict[PartitionKey, int] = {}
+    for file in change.removed:
+        newest[file.partition] = max(newest.get(file.partition, 0), file.sequence_number)
+    valid_through = said.get(VALID_THROUGH_KEY, "")
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        committed_at_ms=committed_at_of(said, snapshot.timestamp_ms),
+        operation="" if snapshot.summary is None else snapshot.summary.operation.value,
+        job_id=said.get(JOB_ID_KEY),
+        policy_hash=said.get(POLICY_KEY),
+        sequence_number=snapshot.sequence_number or 0,
+        valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
+        touches=tuple(
+            Touch(key, added, removed, newest.get(key)) for key, (added, removed) in touches.items()
+        ),
+    )
 
 
 def live(table: Table, snapshot: Snapshot) -> dict[str, SeenFile]:

@@ -29,6 +29,7 @@ from isotherm.audit.evidence import (
 from isotherm.audit.promises import judge
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.demo import lake
+from isotherm.demo.logbook import Logbook
 from isotherm.demo.shop import TABLES, ShopTable, table_named
 from isotherm.demo.witness import SeenTable, Witness
 from isotherm.runtime.clock import now_ms
@@ -177,9 +178,13 @@ class Referee:
             for name, seen in self._witness.tables.items()
         }
 
-    def so_far(self, seen: SeenTable) -> tuple[Judgement, ...]:
+    def so_far(self, seen: SeenTable, logbook: Logbook) -> tuple[Judgement, ...]:
         """The promises in the middle of a run, without files and sources: for the live view."""
         announced = frozenset(self._witness.announced.get(seen.uuid, {}))
+        intents = tuple(self._witness.intents.get(seen.uuid, ()))
+        # After the intents: a writer logs what it ran into before it announces the next attempt. Of an attempt that no
+        # log speaks of, any commit of ours in its time would be to blame.
+        logbook.read()
         return judge(
             Evidence(
                 table=seen.name,
@@ -187,9 +192,11 @@ class Referee:
                 commits=tuple(seen.commits.values()),
                 rules=self.rules(seen),
                 now_ms=now_ms(),
-                intents=tuple(self._witness.intents.get(seen.uuid, ())),
+                intents=intents,
                 announced=announced,
                 accounted=announced,
+                recomputed=tuple(logbook.recomputed.get(seen.name, ())),
+                failed_batches=(*logbook.failed.get(seen.name, ()), *logbook.failed.get("", ())),
                 rows=tuple(seen.rows),
                 files=FilesChecked(
                     len(seen.in_metadata), len(seen.live), (), tuple(seen.failed_scans), seen.scans

@@ -35,6 +35,7 @@ CHAOS_ENDS_S = 10
 TICK_S = 0.5
 PLAIN_EVERY_S = 10.0
 MARKER = "demo.lock"
+ELSEWHERE = "begin this one in another directory (its files go to .isotherm/demo where it begins)"
 
 
 class _Stopped(BaseException):
@@ -120,13 +121,13 @@ def _folder_to_ourselves(root: Path) -> Iterator[Path]:
     """An empty folder that no other demo uses; what an earlier demo left is deleted, anything else never is."""
     marker = root / MARKER
     if root.exists() and not marker.exists() and any(root.iterdir()):
-        raise CannotRunError(f"{root} holds something that no demo has made: give another folder")
+        raise CannotRunError(f"{root} holds something that no demo has made: {ELSEWHERE}")
     root.mkdir(parents=True, exist_ok=True)
     with marker.open("a+", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
-            raise CannotRunError(f"another demo uses {root}: stop it, or give another folder") from err
+            raise CannotRunError(f"another demo uses {root}: stop it, or {ELSEWHERE}") from err
         _clear(root)
         yield root
 

@@ -223,8 +223,6 @@ class Stage:
         news = [
             f"killed {kill.target} at {kill.at_s:.0f} s" for kill in (self.chaos.kills if self.chaos else ())
         ]
-        if self.witness.error:
-            news.append(f"the witness went blind: {self.witness.error}")
         return Picture(
             phase=phase,
             elapsed_s=self.elapsed_s,
@@ -240,6 +238,7 @@ class Stage:
             last_job=self.logbook.last_job,
             promises=self._promises(),
             news=news,
+            unseen=f"the witness has not seen everything: {missed}" if (missed := self.witness.error) else "",
         )
 
     def _promises(self) -> dict[str, tuple[bool, str]]:
@@ -249,7 +248,7 @@ class Stage:
         self._next_judge_s = monotonic_s() + JUDGE_EVERY_S
         judged: dict[Promise, list[Judgement]] = {promise: [] for promise in Promise}
         for seen in list(self.witness.tables.values()):
-            for judgement in self.referee.so_far(seen):
+            for judgement in self.referee.so_far(seen, self.logbook):
                 judged[judgement.promise].append(judgement)
         self._judged = {
             promise.value: (all(one.verdict is not Judged.BROKEN for one in found), _counters(found))

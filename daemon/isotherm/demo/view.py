@@ -55,6 +55,8 @@ class Picture:
     """Holds so far, and its counters."""
     news: Sequence[str] = ()
     """Kills, restarts, complaints."""
+    unseen: str = ""
+    """What the witness has missed: then the rest may be old, or too good."""
 
 
 def draw(picture: Picture) -> RenderableType:
@@ -74,6 +76,8 @@ def draw(picture: Picture) -> RenderableType:
     lines += [_one_line(f"last  {picture.last_job}", "dim"), Text()]
     lines += [_promise(name, holds, counters) for name, (holds, counters) in picture.promises.items()]
     lines += [_one_line(line, "magenta") for line in picture.news[-3:]]
+    if picture.unseen:
+        lines.append(_one_line(picture.unseen, "bold red"))
     return Group(*lines)
 
 
@@ -86,6 +90,7 @@ def plain(picture: Picture) -> str:
     after = sum(strip.files_after for strip in picture.strips)
     broken = [name for name, (holds, _) in picture.promises.items() if not holds]
     trouble = f", BROKEN: {', '.join(broken)}" if broken else ""
+    trouble += f"; {' '.join(picture.unseen.split())}" if picture.unseen else ""
     return (
         f"[{picture.elapsed_s:4.0f} s] {picture.phase}{left}: {picture.rows:,} rows, {picture.rows_per_s:.0f}/s{lag}, "
         f"{compacted} partitions compacted ({before} → {after} files){trouble}"

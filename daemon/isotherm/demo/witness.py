@@ -7,7 +7,8 @@ to the control topic with a consumer of its own. What it knows becomes a `Histor
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,9 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said, Touch
+from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey
-from isotherm.contract.summary import committed_at_of
 from isotherm.demo import lake
 from isotherm.demo.files import GRACE_S
 from isotherm.demo.lake import SeenChange, SeenFile
@@ -32,6 +32,9 @@ POLL_S = 1.0
 SCAN_EVERY_S = 5.0
 """A spot scan of an older snapshot, as some reader's long query would do it."""
 LATENCIES_KEPT = 200_000
+LOOKS = 10
+"""So often in a row a table is looked at in vain, then what it did meanwhile is given up. A catalog that is locked passes;
+files that are gone do not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,9 @@ class Witness:
         """From the change in PostgreSQL to the snapshot that holds it, row by row."""
         self.first_readable_ms: int | None = None
         """When the first row was readable in Iceberg."""
-        self.error: str | None = None
-        """Why it stopped looking; a witness that missed something cannot clear anybody."""
+        self._missed: list[str] = []
+        self._troubles: dict[str, tuple[int, str]] = {}
+        """Table → how often in a row it could not be looked at, and why; `""` for the catalog."""
         self.latest_latency_ms = 0.0
         self._properties = dict(catalog_properties)
         self._servers = bootstrap_servers
@@ -107,6 +111,12 @@ class Witness:
             threading.Thread(target=self._guarded, args=(run,), name=run.__name__, daemon=True)
             for run in (self._watch_tables, self._listen)
         ]
+
+    @property
+    def error(self) -> str | None:
+        """What it has missed, or cannot see now; a witness that missed something cannot clear anybody."""
+        now = [text for _, text in list(self._troubles.values())]
+        return next(iter([*self._missed, *now]), None)
 
     def start(self) -> None:
         """Begin to look on."""
@@ -121,19 +131,29 @@ class Witness:
                 thread.join(timeout=30)
 
     def look(self, catalog: Catalog, rows: lake.Rows) -> None:
-        """Take in whatever is new in the tables."""
-        with self._lock:
+        """Take in whatever is new in the tables. What cannot be read is tried again at the next look."""
+        with self._lock, self._troubled(""):
             for identifier in catalog.list_tables(NAMESPACE) if catalog.namespace_exists(NAMESPACE) else ():
-                try:
-                    self._look_at(catalog.load_table(identifier), ".".join(identifier), rows)
-                except NoSuchTableError:
-                    continue
+                name = ".".join(identifier)
+                with self._troubled(name), suppress(NoSuchTableError):
+                    self._look_at(catalog.load_table(identifier), name, rows)
+
+    @contextmanager
+    def _troubled(self, name: str) -> Iterator[None]:
+        """Note why a table cannot be looked at, until it can."""
+        try:
+            yield
+        except Exception as err:  # noqa: BLE001 (whatever it is, it must be told, and the other tables go on)
+            times, _ = self._troubles.get(name, (0, ""))
+            self._troubles[name] = times + 1, f"{name or 'the catalog'}: {type(err).__name__}: {err}"
+        else:
+            self._troubles.pop(name, None)
 
     def _guarded(self, run: Any) -> None:
         try:
             run()
         except Exception as err:  # noqa: BLE001 (whatever it is, the report must say that the witness went blind)
-            self.error = f"{run.__name__.strip('_')}: {type(err).__name__}: {err}"
+            self._missed.append(f"{run.__name__.strip('_')} ended: {type(err).__name__}: {err}")
 
     # The tables
 
@@ -144,7 +164,8 @@ class Witness:
         while not self._stopping.is_set():
             self.look(catalog, rows)
             if monotonic_s() >= next_scan_s and self.tables:
-                self._scan_some(catalog, rows)
+                with self._troubled("a scan"):
+                    self._scan_some(catalog, rows)
                 next_scan_s = monotonic_s() + SCAN_EVERY_S
             self._stopping.wait(POLL_S)
         self.look(catalog, rows)
@@ -164,19 +185,28 @@ class Witness:
             new.append(current)
             parent = current.parent_snapshot_id
             current = None if parent is None else metadata.snapshot_by_id(parent)
-        for snapshot in reversed(new):
-            self._take(table, seen, snapshot, rows)
+        if (new and _is_after_a_gap(seen, new[-1])) or self._troubles.get(name, (0, ""))[0] >= LOOKS:
+            self._begin_anew(table, seen)
+        else:
+            for snapshot in reversed(new):
+                self._take(table, seen, snapshot, rows)
         seen.head = metadata.current_snapshot_id
         seen.in_metadata = frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots)
         seen.metadata_location = table.metadata_location
 
+    def _begin_anew(self, table: Table, seen: SeenTable) -> None:
+        """Follow a table from its head on: what it did before has expired unseen, or cannot be read."""
+        head = table.current_snapshot()
+        if head is None:
+            return
+        live = lake.live(table, head)
+        commit = lake.commit_of(head, lake.change(table, head))
+        self._missed.append(f"{seen.name}: what came shortly before snapshot {head.snapshot_id} was not seen")
+        seen.live, seen.commits[head.snapshot_id] = live, commit
+
     def _take(self, table: Table, seen: SeenTable, snapshot: Snapshot, rows: lake.Rows) -> None:
         change = lake.change(table, snapshot)
-        commit = _commit(snapshot, change)
-        if snapshot.parent_snapshot_id is not None and snapshot.parent_snapshot_id not in seen.commits:
-            raise lake.CannotReadError(
-                f"{seen.name}: snapshot {snapshot.snapshot_id} came and its parent was never seen"
-            )
+        commit = lake.commit_of(snapshot, change)
         touched = {touch.partition for touch in commit.touches or ()}
         before = [file for file in seen.live.values() if file.partition in touched]
         live = dict(seen.live)
@@ -333,30 +363,13 @@ class Witness:
         )
 
 
-def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:
-    summary = lake.summary(snapshot)
-    touches: dict[PartitionKey, list[int]] = {}
-    for file in change.added:
-        touches.setdefault(file.partition, [0, 0])[0] += 1
-    for file in change.removed:
-        touches.setdefault(file.partition, [0, 0])[1] += 1
-    newest: dict[PartitionKey, int] = {}
-    for file in change.removed:
-        newest[file.partition] = max(newest.get(file.partition, 0), file.sequence_number)
-    valid_through = summary.get(lake.VALID_THROUGH_KEY, "")
-    return Commit(
-        snapshot_id=snapshot.snapshot_id,
-        parent_id=snapshot.parent_snapshot_id,
-        committed_at_ms=committed_at_of(summary, snapshot.timestamp_ms),
-        operation="" if snapshot.summary is None else snapshot.summary.operation.value,
-        job_id=summary.get(lake.JOB_ID_KEY),
-        policy_hash=summary.get(lake.POLICY_KEY),
-        sequence_number=snapshot.sequence_number or 0,
-        valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
-        touches=tuple(
-            Touch(key, added, removed, newest.get(key)) for key, (added, removed) in touches.items()
-        ),
-    )
+def _is_after_a_gap(seen: SeenTable, snapshot: Snapshot) -> bool:
+    """Whether a table did something between what was seen of it and a snapshot."""
+    if snapshot.parent_snapshot_id in seen.commits:
+        return False
+    # PyIceberg takes an expired parent out of its child, so the numbers must tell: each commit has the next one.
+    newest = max((commit.sequence_number for commit in seen.commits.values()), default=0)
+    return snapshot.sequence_number != newest + 1
 
 
 def _data_files(files: list[SeenFile], key: PartitionKey) -> int:
