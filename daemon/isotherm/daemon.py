@@ -38,6 +38,7 @@ from isotherm.kafka.formats import FORMATS
 from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.kafka.source_topics import KafkaSources
+from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
@@ -253,6 +254,7 @@ def _service(
         connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
         broker = Broker()
+        troubles = Troubles(lambda error: listen(TrySoon("the broker", error, Outside.BROKER)))
         wait_for(
             "the broker",
             Outside.BROKER,
@@ -264,7 +266,7 @@ def _service(
             topic,
             config.kafka.group,
             replay_ms=int(config.loop.intent_timeout_s * 1000),
-            on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+            on_trouble=troubles,
             broker=broker,
         )
         local = config.executors.local
@@ -279,7 +281,7 @@ def _service(
             hold_topic=KafkaHolds(
                 properties,
                 config.kafka.hold_topic,
-                on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+                on_trouble=troubles,
                 broker=broker,
             ),
             policies=PolicyFolder(config.policies),
@@ -319,7 +321,7 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
         config.kafka.properties,
         [source.topic for source in config.kafka.sources],
         f"{config.kafka.group}.sources",
-        on_trouble=lambda error: listen(TrySoon("the topics of sources", error, Outside.SOURCES)),
+        on_trouble=Troubles(lambda error: listen(TrySoon("the topics of sources", error, Outside.SOURCES))),
     )
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 

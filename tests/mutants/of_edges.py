@@ -633,4 +633,11 @@ MUTANTS = (
         "self.events_rejected.inc()",
         ALERTS,
     ),
+    Mutant(
+        "each attempt to connect to a broker that is away is a line of the log",
+        "kafka/troubles.py",
+        "if pause.left_s > 0:",
+        "if pause.left_s > 1e9:",
+        "kafka/test_troubles.py::test_each_kind_of_trouble_is_told_once_per_pause",
+    ),
 )
