@@ -12,11 +12,12 @@ import os
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, main_thread
 from time import sleep
 from types import FrameType
 from typing import TypeVar
@@ -38,6 +39,7 @@ from isotherm.kafka.formats import FORMATS
 from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.kafka.source_topics import KafkaSources
+from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
@@ -253,6 +255,7 @@ def _service(
         connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
         broker = Broker()
+        troubles = Troubles(lambda error: listen(TrySoon("the broker", error, Outside.BROKER)))
         wait_for(
             "the broker",
             Outside.BROKER,
@@ -264,7 +267,7 @@ def _service(
             topic,
             config.kafka.group,
             replay_ms=int(config.loop.intent_timeout_s * 1000),
-            on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+            on_trouble=troubles,
             broker=broker,
         )
         local = config.executors.local
@@ -279,7 +282,7 @@ def _service(
             hold_topic=KafkaHolds(
                 properties,
                 config.kafka.hold_topic,
-                on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+                on_trouble=troubles,
                 broker=broker,
             ),
             policies=PolicyFolder(config.policies),
@@ -319,7 +322,7 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
         config.kafka.properties,
         [source.topic for source in config.kafka.sources],
         f"{config.kafka.group}.sources",
-        on_trouble=lambda error: listen(TrySoon("the topics of sources", error, Outside.SOURCES)),
+        on_trouble=Troubles(lambda error: listen(TrySoon("the topics of sources", error, Outside.SOURCES))),
     )
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 
@@ -351,6 +354,14 @@ def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:
     signal.signal(signal.SIGINT, stop)
 
 
+def _place(thread: Thread) -> str:
+    """Where a thread is, in words: the innermost function of ours, or of whatever it runs."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 (public, whatever its name says)
+    places = [f"{one.name} ({one.filename}:{one.lineno})" for one in traceback.extract_stack(frame)]
+    ours = [one for one in places if f"{os.sep}isotherm{os.sep}" in one]
+    return (ours or places)[-1]
+
+
 def _last_resort(heard: int, nowhere: int, within_s: float) -> None:
     """End the process so long after the first signal, and soon after a second one.
 
@@ -365,6 +376,6 @@ def _last_resort(heard: int, nowhere: int, within_s: float) -> None:
     # A thread that needs no interpreter ends the process with code 1, whatever becomes of the lines below it. It is no
     # alarm, because the kernel keeps those from the first process of a container.
     faulthandler.dump_traceback_later(LAST_WORDS_S, exit=True, file=nowhere)
-    logs.get().warning("stopped_hard", after_s=left_s)
+    logs.get().warning("stopped_hard", after_s=left_s, hangs_in=_place(main_thread()))
     faulthandler.dump_traceback()
     os._exit(0)

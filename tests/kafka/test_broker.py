@@ -1,9 +1,11 @@
 """A broker that does not answer is asked once, and not by each of our clients in turn."""
 
+from threading import Event
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from isotherm.kafka.broker import Broker
+from isotherm.kafka.broker import Broker, close_in_time
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
 from isotherm.kafka.hold_topic import KafkaHolds
@@ -69,6 +71,18 @@ def test_what_one_client_found_out_no_other_waits_for():
     assert any("topic state" in line for line in told), "it is asked again"
     holds.close()
     events.close()
+
+
+def test_a_consumer_that_cannot_take_its_leave_is_not_waited_for():
+    class Hangs:
+        def close(self):
+            silence.wait(60)
+
+    silence = Event()
+
+    assert not close_in_time(Hangs(), 0.01)
+    silence.set()
+    assert close_in_time(Hangs(), 60)
 
 
 LETTER = Message("control", 0, 1, 0, b"garbage")

@@ -672,4 +672,18 @@ MUTANTS = (
         "self.events_rejected.inc()",
         ALERTS,
     ),
+    Mutant(
+        "each attempt to connect to a broker that is away is a line of the log",
+        "kafka/troubles.py",
+        "if pause.left_s > 0:",
+        "if pause.left_s > 1e9:",
+        "kafka/test_troubles.py::test_each_kind_of_trouble_is_told_once_per_pause",
+    ),
+    Mutant(
+        "the daemon waits for ever for a broker to take its leave",
+        "kafka/broker.py",
+        "closing.join(within_s)",
+        "closing.join()",
+        "kafka/test_broker.py::test_a_consumer_that_cannot_take_its_leave_is_not_waited_for",
+    ),
 )

@@ -1,9 +1,11 @@
 """The broker, as every client of ours needs it: topics are made, messages taken apart, keys find their partition."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from isotherm.runtime.breaker import FIRST_PAUSE_S, LONGEST_PAUSE_S, Breaker
@@ -14,6 +16,9 @@ QUEUED_KB = 16_384
 """What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
 
 REQUEST_TIMEOUT_S = 5
+
+CLOSE_WITHIN_S = 3.0
+"""For what takes milliseconds where the broker answers. The daemon has three consumers, and 18 seconds to stop."""
 
 Answer = TypeVar("Answer")
 
@@ -77,6 +82,23 @@ class Broker:
             raise
         self._breaker.answered()
         return answer
+
+
+def close_in_time(consumer: Consumer, within_s: float = CLOSE_WITHIN_S) -> bool:
+    """Close a consumer, which leaves its group. Returns whether that came to an end in time.
+
+    librdkafka takes its leave from the broker, and waits for what it sent before, for as long as that takes. A consumer
+    that is not closed in time is left to its thread: the broker puts it out of the group after the session time-out.
+    """
+
+    def close() -> None:
+        with contextlib.suppress(KafkaException):  # an assignment that came in this very moment
+            consumer.close()
+
+    closing = Thread(target=close, name="isotherm-close", daemon=True)
+    closing.start()
+    closing.join(within_s)
+    return not closing.is_alive()
 
 
 def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Message]:

@@ -13,7 +13,6 @@ old offsets mean other messages. Both are found, told (`losses`) and read again 
 good is found in the tables' own metadata by whoever asks. So is what no client can unpack (`step_over`).
 """
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,10 +29,12 @@ from confluent_kafka import (
 from isotherm.contract.events import CommitEvent
 from isotherm.kafka.announcer import Announcer
 from isotherm.kafka.broker import (
+    CLOSE_WITHIN_S,
     QUEUED_KB,
     REQUEST_TIMEOUT_S,
     Broker,
     as_messages,
+    close_in_time,
     partition_of,
 )
 from isotherm.kafka.step_over import UNREADABLE, Lost, StepOver, stuck
@@ -183,8 +184,7 @@ class KafkaEvents:
                 f"topic {self._topic}: nothing came for {SILENT_S:.0f} s; it is read by another client"
             )
             self._silent_since_s = None
-            with contextlib.suppress(KafkaException):
-                self._consumer.close()
+            close_in_time(self._consumer)
             self._revoked(self._consumer, self._offsets())
             self._consumer = self._joined()
 
@@ -246,10 +246,12 @@ class KafkaEvents:
         return bool(self._positions)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, where the broker answers."""
         self._announcer.close()
-        with contextlib.suppress(KafkaException):  # an assignment that came in this very moment
-            self._consumer.close()
+        if not close_in_time(self._consumer):
+            self._on_trouble(
+                f"group {self._group} was not left in {CLOSE_WITHIN_S:.0f} s: the broker does so after the session time-out"
+            )
 
     def _messages(self, raw: Sequence[Any]) -> list[Message]:
         messages = as_messages(raw, self._trouble)
@@ -377,7 +379,9 @@ class KafkaEvents:
             starts.append(TopicPartition(saved.topic, saved.partition, start))
         return starts
 
-    def _revoked(self, _: Consumer, parts: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return  # one that was replaced, and hung when it was closed
         self.generation += 1
         for part in parts:
             self._positions.pop(part.partition, None)

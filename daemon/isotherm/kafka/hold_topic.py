@@ -4,7 +4,6 @@ No consumer group: each reader has all of it, from the beginning, and remembers 
 record for each halt, pause and quarantine, and tombstones of those that were lifted.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from confluent_kafka import (
 )
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.broker import QUEUED_KB, Broker
+from isotherm.kafka.broker import QUEUED_KB, Broker, close_in_time
 from isotherm.kafka.steady_producer import SteadyProducer
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s
@@ -138,8 +137,7 @@ class KafkaHolds:
 
     def close(self) -> None:
         """Let go of the broker."""
-        with contextlib.suppress(KafkaException):
-            self._consumer.close()
+        close_in_time(self._consumer)
 
     def _ends(self, timeout_s: float) -> dict[int, int] | None:
         """Where its partitions end now; None where the broker is silent."""

@@ -6,13 +6,12 @@ A member that does not ask for messages is put out of the group after `max.poll.
 to the next one. So it asks in every turn of the loop, with its partitions paused where it wants none.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from isotherm.kafka.broker import as_messages
+from isotherm.kafka.broker import as_messages, close_in_time
 from isotherm.kafka.control_topic import SESSION_TIMEOUT_MS
 from isotherm.kafka.step_over import StepOver, stuck
 from isotherm.runtime.kafka_client import kafka_client
@@ -120,9 +119,8 @@ class KafkaSources:
                 self._on_trouble(f"{part.topic}, partition {part.partition}, is not acknowledged: {why}")
 
     def close(self) -> None:
-        """Leave the group."""
-        with contextlib.suppress(KafkaException):
-            self._consumer.close()
+        """Leave the group, where the broker answers."""
+        close_in_time(self._consumer)
 
     def _revoked(self, _: Consumer, parts: list[TopicPartition]) -> None:
         for part in parts:
