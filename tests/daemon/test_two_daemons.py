@@ -311,6 +311,6 @@ def test_a_pause_follows_the_table_to_another_daemon(lab, group):
     assert jobs_in(table) == []
     assert "pause lifted: load test" in isotherm(one, "resume", name)
     eventually(lambda: jobs_in(table))
-    assert "nothing was held back" in isotherm(one, "resume", name)
+    assert "nothing is held back" in isotherm(one, "resume", name)
     assert two.stop() == 0
     judge(lab, [table], one, two)
