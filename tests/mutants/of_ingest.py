@@ -282,8 +282,8 @@ MUTANTS = (
     Mutant(
         "a table that is halted when a further topic begins is forgotten with it by the next driver",
         TABLES,
-        "                state.lacks(portion.kafka)\n",
-        "                pass\n",
+        "            else:\n                state.lacks(portion.kafka)\n",
+        "            else:\n                pass\n",
         OF_LATER_TOPICS
         + "test_a_topic_that_begins_while_a_table_is_halted_is_written_once_a_person_has_decided",
     ),
