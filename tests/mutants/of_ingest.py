@@ -280,12 +280,12 @@ MUTANTS = (
         OF_LATER_TOPICS + "test_a_table_that_fails_when_another_topic_begins_gets_it_from_the_next_driver",
     ),
     Mutant(
-        "a table that is halted when a further topic begins is forgotten with it by the next driver",
+        "a table that is in a pause when a further topic begins is forgotten with it by the next driver",
         TABLES,
         "            else:\n                state.lacks(portion.kafka)\n",
         "            else:\n                pass\n",
         OF_LATER_TOPICS
-        + "test_a_topic_that_begins_while_a_table_is_halted_is_written_once_a_person_has_decided",
+        + "test_a_table_that_is_in_a_pause_when_another_topic_begins_gets_it_from_the_next_driver",
     ),
     Mutant(
         "where Kafka began is taken for what a table was seen through to",

@@ -39,6 +39,27 @@ def test_a_table_that_fails_when_another_topic_begins_gets_it_from_the_next_driv
     assert rows_of(pipeline, ORDERS) == all_of(ORDERS, 1)
 
 
+def test_a_table_that_is_in_a_pause_when_another_topic_begins_gets_it_from_the_next_driver():
+    pipeline = Pipeline(SHARED.replace("HOLE", "halt"))
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors["shop.all"] = OSError("its store is away")
+    for offset in range(1, 7):
+        pipeline.send(*messages(ORDERS, offset))
+        pipeline.minute()
+    tried = pipeline.sample("batches_failed_total")
+    pipeline.send(*messages(CUSTOMERS, 0, 1, 2))
+    pipeline.minute()
+    assert pipeline.sample("batches_failed_total") == tried, "it was asked for nothing in its pause"
+    pipeline.errors.clear()
+    pipeline.start()
+    pipeline.minute()
+    pipeline.minute()
+
+    assert rows_of(pipeline, CUSTOMERS) == all_of(CUSTOMERS, 3)
+    assert rows_of(pipeline, ORDERS) == all_of(ORDERS, 7)
+
+
 def test_what_kafka_drops_of_it_meanwhile_is_told():
     pipeline = Pipeline(SHARED.replace("HOLE", "halt"))
     pipeline.send(*messages(ORDERS, 0))
