@@ -73,6 +73,8 @@ turn without anything to do takes a fraction of a millisecond."""
 CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 """Where we make the topic ourselves: it keeps by time, days."""
 
+STATE_HINT = "state.path is the folder of this daemon alone, on a disk that it may write to"
+
 EXIT_ERROR = 1
 EXIT_CRASHED = 70
 """sysexits.h EX_SOFTWARE: a mistake of ours outside of any table. Starting again may help."""
@@ -109,7 +111,8 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         port = serve(config.http.host, config.http.port, metrics.registry, health, reports)
     except OSError as err:
         # Another daemon has it, or the address is none of this machine: both are for a person.
-        logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
+        hint = "another process may have it: http.host and http.port say where this one listens"
+        logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err), hint=hint)
         return EXIT_BAD_CONFIG
     logs.get().info("http_listening", host=config.http.host, port=port)
     # What is away is waited for inside: who has started us need not wait for it too.
@@ -126,8 +129,10 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
     except Unavailable:
         return 0
     except (StoreError, OSError) as err:
-        logs.get().error("bad_state", why=str(err))
-        return code_of_bad_state(err)
+        code = code_of_bad_state(err)
+        advice = {"hint": STATE_HINT} if isinstance(err, OSError) and code == EXIT_BAD_CONFIG else {}
+        logs.get().error("bad_state", why=str(err), state=str(config.state.path), **advice)
+        return code
     try:
         service = _service(config, stores, health, listen, wait_for, reports)
         if service is not None:
@@ -311,7 +316,7 @@ def _hold(path: Path) -> StateFolder:
     try:
         return StateFolder(path)
     except FolderTakenError as err:
-        raise Unavailable(str(err)) from err
+        raise Unavailable(f"{err}; each daemon needs a state.path of its own") from err
 
 
 def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> Sources | None:

@@ -19,7 +19,7 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 from typer.testing import CliRunner
 
 from isotherm.cli import app
-from isotherm.iceberg.catalog import connect_to_read
+from isotherm.iceberg.catalog import connect, connect_to_read
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Unavailable
 
@@ -237,6 +237,30 @@ def test_whoever_only_reads_makes_no_database(tmp_path):
     with pytest.raises(Unavailable, match="there is no file"):
         connect_to_read(config)
     assert not missing.exists()
+
+
+def test_a_database_in_a_folder_that_is_not_there_is_named(tmp_path):
+    """SQLite says only that it is unable to open the database file."""
+    path = tmp_path / "nowhere" / "catalog.db"
+    config = CatalogConfig(name="lake", properties={"type": "sql", "uri": f"sqlite:///{path}"})
+
+    with pytest.raises(Unavailable, match=f"there is no folder {path.parent}"):
+        connect(config)
+
+
+def test_whoever_says_nothing_of_the_catalog_is_told_our_own_options(monkeypatch):
+    monkeypatch.setenv("PYICEBERG_CATALOG__MYLAKE__URI", "sqlite:////nowhere/catalog.db")
+    told = " ".join(CliRunner().invoke(app, ["look"]).output.split())
+
+    assert "--uri" not in told
+    assert "--catalog-uri (http://" in told
+    assert "name it with --catalog; described there: mylake" in told
+
+
+def test_an_address_that_is_only_a_path_is_told_the_forms_that_work(tmp_path):
+    told = " ".join(CliRunner().invoke(app, ["look", "--catalog-uri", f"{tmp_path}/c.db"]).output.split())
+
+    assert "sqlite:////path/to/catalog.db" in told
 
 
 def test_an_address_with_a_mistake_makes_no_database(tmp_path):

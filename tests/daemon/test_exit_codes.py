@@ -46,6 +46,7 @@ def test_a_port_that_is_taken_is_one_line_and_no_reason_to_try_again(start):
 
     assert (line["port"], line["level"]) == (port, "error")
     assert "Address already in use" in line["why"]
+    assert "http.port" in line["hint"]
 
 
 def test_a_property_that_kafka_does_not_know_is_one_line_and_no_reason_to_try_again(start):
@@ -85,7 +86,20 @@ def test_who_may_not_use_a_newer_ledger_leaves_the_fold_beside_it_as_it_is(lab, 
 def test_a_state_folder_that_cannot_be_made_is_one_line(lab, start):
     (lab.root / "a file").write_text("")
 
-    assert "a file" in ended(start(state={"path": str(lab.root / "a file" / "state")}), "bad_state")["why"]
+    path = str(lab.root / "a file" / "state")
+    line = ended(start(state={"path": path}), "bad_state")
+
+    assert "a file" in line["why"]
+    assert line["state"] == path
+    assert "state.path" in line["hint"]
+
+
+def test_a_second_daemon_on_a_state_folder_is_told_what_to_do(lab, start):
+    start().until("try_soon", what="the broker")
+    waiting = start().until("try_soon", what="the state folder")
+
+    assert "is held by process" in waiting["error"]
+    assert "each daemon needs a state.path of its own" in waiting["error"]
 
 
 def test_a_sigterm_while_the_program_is_still_being_imported_ends_it(tmp_path):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 WORST = 5
 """Tables of which all is told, where none is named."""
+FORMS = "http://… or https://… (REST), thrift://… (Hive), sqlite:////path/to/catalog.db or postgresql+psycopg2://… (SQL)"
 BRIEF = 6
 """Lines of a plan that are told of one table."""
 
@@ -155,10 +156,29 @@ def _connected(config: CatalogConfig) -> "IcebergCatalog":
     try:
         return IcebergCatalog(connect_to_read(config))
     except Unavailable as error:
-        if "uri" in config.properties:
-            raise
-        hint = "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
-        raise Unavailable(f"{error}; {hint}") from error
+        if why := _where(str(error), config):
+            raise Unavailable(why) from error
+        raise
+
+
+def _where(complaint: str, config: CatalogConfig) -> str | None:
+    """What to say where the catalog could not be found, in the words of our own options; None where that is not why."""
+    from isotherm.iceberg.catalog import described
+
+    if "uri" in config.properties:
+        return (
+            f"{complaint}; forms of --catalog-uri: {FORMS}" if "infer the catalog type" in complaint else None
+        )
+    if "URI missing" not in complaint:
+        return (
+            f"{complaint}; give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
+        )
+    names = ", ".join(described())
+    named = f"name it with --catalog; described there: {names}" if names else "none is described there"
+    return (
+        f"nothing says where catalog {config.name} is: give --catalog-uri ({FORMS}), "
+        f"or describe it in ~/.pyiceberg.yaml as PyIceberg does ({named}). The configuration of a daemon is not read"
+    )
 
 
 def _line_of(error: Exception) -> str:

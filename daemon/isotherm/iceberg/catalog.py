@@ -17,6 +17,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.typedef import IcebergBaseModel
+from pyiceberg.utils.config import Config
 from requests import Response
 
 from isotherm.clients.catalog import open_catalog
@@ -79,6 +80,10 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
     allow_requests()
+    path = _sqlite_file(config)
+    if path is not None and not path.parent.is_dir():
+        # SQLite makes a file, but no folder, and does not say which it could not open.
+        raise Unavailable(f"catalog {config.name}: there is no folder {path.parent} for its database {path}")
     with translated(f"catalog {config.name}"):
         return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
 
@@ -89,12 +94,24 @@ def connect_to_read(config: CatalogConfig) -> PyIcebergCatalog:
     Raises:
         Unavailable: as above, or SQLite would make the file of this address, because it is not there.
     """
-    scheme, _, path = config.properties.get("uri", "").partition(":///")
-    is_file = scheme.startswith("sqlite") and path and not path.startswith("file:")
-    if is_file and not Path(path.partition("?")[0]).exists():
+    path = _sqlite_file(config)
+    if path is not None and not path.exists():
         raise Unavailable(f"there is no file {path}")
     properties = {"init_catalog_tables": "false", **config.properties}
     return connect(config.model_copy(update={"properties": properties}))
+
+
+def described() -> list[str]:
+    """The names of the catalogs that PyIceberg's own file and its environment variables describe."""
+    catalogs = Config().config.get("catalog")
+    return sorted(catalogs) if isinstance(catalogs, dict) else []
+
+
+def _sqlite_file(config: CatalogConfig) -> Path | None:
+    """The file that the address of a catalog on SQLite names, or None where it names none."""
+    scheme, _, path = config.properties.get("uri", "").partition(":///")
+    is_file = scheme.startswith("sqlite") and path and not path.startswith("file:")
+    return Path(path.partition("?")[0]) if is_file else None
 
 
 def _checked(name: str) -> None:
