@@ -686,4 +686,11 @@ MUTANTS = (
         "closing.join()",
         "kafka/test_broker.py::test_a_consumer_that_cannot_take_its_leave_is_not_waited_for",
     ),
+    Mutant(
+        "a catalog without tables is told with every list",
+        "service/catalog_lists.py",
+        "(self.newest is None or self.newest.names)",
+        "True",
+        "service/test_listing.py::test_a_catalog_without_tables_is_told_once_as_one_of_another_name_would_be",
+    ),
 )

@@ -48,6 +48,26 @@ def lists(catalog, clock, every_s=60.0, wait_s=1.0):
     return CatalogLists(every_s, catalog, Ledger(None), [].append, lambda: 0, lambda: clock[0], wait_s)
 
 
+class Listed:
+    """A catalog with these names."""
+
+    names = ()
+
+    def list_beside(self, _):
+        return Listing(tuple(self.names), {})
+
+
+def test_a_catalog_without_tables_is_told_once_as_one_of_another_name_would_be():
+    clock, told, catalog = [1000.0], [], Listed()
+    made = CatalogLists(60.0, catalog, Ledger(None), told.append, lambda: 0, lambda: clock[0])
+    for names in ((), (), ("shop.orders",), ("shop.orders",)):
+        catalog.names = names
+        made.take()
+        clock[0] += 60
+
+    assert [(one.what, "catalog.name" in one.error) for one in told] == [("the catalog", True)]
+
+
 @pytest.fixture
 def slow(lab):
     lab.create()

@@ -23,6 +23,7 @@ GOOD_FOR_S = 600.0
 """After a list, beside the time until three others."""
 WANTED_EVERY_S = 60.0
 """Between two lists for which somebody waits, where the steady pace is slower."""
+EMPTY = "it lists no tables; a SQL database keeps those of several catalogs, each under its catalog.name"
 
 
 @dataclass(slots=True)
@@ -104,6 +105,9 @@ class CatalogLists:
         if listing is None:
             return None
         self._last_s, self._began_s = self.monotonic_s(), None
+        if not listing.names and not listing.unlisted and (self.newest is None or self.newest.names):
+            # Ordinary where a lake begins, so it is said once; a mistake in the name would look the same.
+            self.listen(TrySoon("the catalog", EMPTY, Outside.CATALOG))
         self.newest, self.asked_s = listing, began_s
         if self._wanted_since_s is not None and began_s >= self._wanted_since_s:
             self._wanted_since_s = None
