@@ -199,9 +199,9 @@ def test_without_a_catalog_it_says_how_to_name_one(monkeypatch, tmp_path):
     result = CliRunner().invoke(app, ["look"])
 
     assert result.exit_code == 1
-    assert "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml" in " ".join(
-        result.output.split()
-    )
+    said = " ".join(result.output.split())
+    assert "give --catalog-uri (http://… or https://… (REST)" in said
+    assert "describe it in ~/.pyiceberg.yaml" in said
 
 
 @pytest.mark.parametrize("name", ["shop.a[b]", "shop.[x]", "shop.[/x]"])
