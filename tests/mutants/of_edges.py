@@ -296,11 +296,11 @@ MUTANTS = (
         "test_of_an_error_that_repeats_what_an_owner_wrote_no_more_is_looked_at_than_is_told",
     ),
     Mutant(
-        "a partition of doubles has another name in events and in the audit than for the daemon",
+        "a partition of doubles has another name in the audit than for the daemon",
         "clients/catalog.py",
         "read_whole_doubles()",
         "pass",
-        "ingest/announce/test_events.py::test_a_partition_of_doubles_has_the_name_that_the_daemon_gives_it",
+        "audit/test_reader.py::test_a_partition_has_the_name_in_the_audit_that_intents_and_the_daemon_give_it[double]",
     ),
     Mutant(
         "what is wrong in metadata is noted as often as it is there",

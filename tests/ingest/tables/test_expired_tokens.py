@@ -12,6 +12,7 @@ from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Known
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
 from support.writes import NAME, ONE_ROW, TOPIC, DeadLetters, Spark, portion
@@ -54,7 +55,8 @@ def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
     had = {(TOPIC, 0): 5, (OTHER, 0): 4, (OTHER, 1): 2}
     known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id", OTHER: "other id"})
     stream = Stream(topics="shop.*", table="shop.orders", mode="changelog")
-    writer = TableWriter(NAME, stream, Spark(), Tools(lake, None, DeadLetters(), Metrics(), "shop"))
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop")
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
     look = writer.prepare(replace(portion(5, 7), known=known)).look
 
     assert look.source.vector == {TOPIC: {0: 7}, OTHER: {0: 4, 1: 2}}

@@ -17,7 +17,9 @@ from isotherm_ingest.tables.column_names import Names
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import MAX_COLUMNS, SchemaFit, changes_for, new_columns
+from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
+from support.writes import Spark
 
 
 def group(**columns):
@@ -118,10 +120,11 @@ def test_a_table_that_has_very_many_columns_gets_no_more():
     assert changes_for(columns, group(new="int32"), "mirror", Names()) == (None, ["ADD COLUMNS (`new` INT)"])
 
 
-class Altering:
+class Altering(Spark):
     """A session that adds columns, and refuses those of one name as Iceberg does."""
 
     def __init__(self, table, refuses=None):
+        super().__init__()
         self._table, self._refuses = table, refuses
 
     def sql(self, statement):
@@ -149,7 +152,7 @@ def fitted(table, groups, refuses=None):
     """What becomes of a table and of these schemas."""
     tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
-    fit = SchemaFit("shop.orders", stream, Altering(table, refuses), tools)
+    fit = SchemaFit("shop.orders", stream, Sessions(Altering(table, refuses)), tools)
     return fit.made_to_fit(fit.load(), groups)
 
 
