@@ -4,7 +4,8 @@ any column, for the tests of values. Files that need others make their own.
 
 import os
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,24 @@ def only_programs_of_this_test() -> None:
 
 
 @pytest.fixture
-def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
-    """A job whose process waits for a pipe that nobody writes. Any other may be over before somebody looks."""
-    fifo = tmp_path / "data.parquet"
-    os.mkfifo(fifo)
-    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+def silent_store() -> Iterator[socket.socket]:
+    """A store that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        yield server
+
+
+@pytest.fixture
+def stuck(catalog: Any, job: CompactionJob, silent_store: socket.socket) -> CompactionJob:
+    """A job whose process waits for a store that never answers. Any other may be over before somebody looks."""
+    catalog.properties |= {
+        "s3.endpoint": f"http://127.0.0.1:{silent_store.getsockname()[1]}",
+        "s3.region": "us-east-1",
+        "s3.access-key-id": "a",
+        "s3.secret-access-key": "b",
+        "s3.request-timeout": "600",
+    }
+    return replace(job, data_files=(replace(job.data_files[0], path="s3://lake/data.parquet"),))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -116,11 +117,10 @@ def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) ->
     assert rewrites_of(os.getpid()) == []
 
 
-def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path: Path) -> None:
-    """The parent is killed while its child waits for a pipe that nobody writes: only the kernel can end it."""
-    fifo = tmp_path / "data.parquet"
-    os.mkfifo(fifo)
-    stuck = replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+def test_a_child_dies_with_its_parent(
+    catalog: Any, stuck: CompactionJob, silent_store: socket.socket, tmp_path: Path
+) -> None:
+    """The parent is killed while its child waits for a store that never answers: only the kernel can end it."""
     location = described(catalog.load_table(NAME).metadata)
     program = tmp_path / "parent.py"
     program.write_text(
@@ -139,8 +139,8 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"1\n"
     (child,) = until_it_rewrites(parent.pid)
-    # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
-    with fifo.open("wb"):
+    # It asks the store: it is in the middle of its job.
+    with silent_store.accept()[0]:
         watch = os.pidfd_open(child.pid)
         parent.kill()
         parent.wait()
@@ -151,13 +151,15 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
     assert ready
 
 
-def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
+def test_a_rewrite_stands_back_behind_everything_else(
+    catalog: Any, stuck: CompactionJob, silent_store: socket.socket
+) -> None:
     executor = LocalExecutor(memory_bytes=1024**3)
     executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
     (process,) = until_it_rewrites(os.getpid())
     proc = Path(f"/proc/{process.pid}")
-    # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
-    with Path(stuck.data_files[0].path).open("wb"):
+    # It asks the store: it is in the middle of its job.
+    with silent_store.accept()[0]:
         limits = (proc / "limits").read_text()
         score = (proc / "oom_score_adj").read_text()
         executor.stop()
