@@ -1,6 +1,7 @@
 """Changes of a mirror as they are once decoded, written by the upsert alone: no Kafka, no messages."""
 
 import itertools
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -182,7 +183,19 @@ class Mirror:
         now, arrow = self._now()
         changes = []
         for op, kept, _ in rows:
-            changes.append((op, START, 1, "t", 0, self.offset, list(kept) or None, None, None))
+            changes.append(
+                (
+                    op,
+                    START,
+                    1,
+                    "t",
+                    0,
+                    self.offset,
+                    json.dumps(sorted(kept)).encode() if kept else None,
+                    None,
+                    None,
+                )
+            )
             self.offset += 1
         values = [
             as_type(pa.array([row[place] for _, _, row in rows], _plain(one.type)), one.type)

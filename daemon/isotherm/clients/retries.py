@@ -113,6 +113,10 @@ class Store:
         """
         return self._asked(lambda: self._patience.within(action, size_bytes))
 
+    def sent(self, action: Callable[[], T], size_bytes: int) -> T:
+        """The result of an upload of so many bytes, which must be over within some time. Raises OSError: as above."""
+        return self._asked(lambda: self._patience.sent(action, size_bytes))
+
     def listed(self, action: Callable[[], T]) -> T | None:
         """The result of a request whose answer may be very large, or None where it takes too long to come whole.
 

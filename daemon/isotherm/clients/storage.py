@@ -353,7 +353,7 @@ class _Upload(io.RawIOBase):
             return
         try:
             if not self._discard:
-                self._store.ask(self._send, self._spool.tell())
+                self._store.sent(self._send, self._spool.tell())
         except TricklesError:
             raise  # the thread that was given up reads from the spool still, which ends with it
         except BaseException:

@@ -21,6 +21,8 @@ TIMEOUTS = 4
 """So many time-outs of a request for an answer as a whole, as for those of a catalog."""
 LEAST_BYTES_PER_S = 16 * 1024
 """An answer, or an upload, has more time for its size: so much comes on a slow line that many requests share."""
+UPLOAD_TIMEOUTS = 12
+"""An upload is some requests, each of which the store's own client sends three times."""
 LISTING_TIMEOUTS = 27
 """For all that lies in a folder, whose number nobody knows: nine minutes, in which S3 lists two million files."""
 LONGEST_LISTING_S = 540.0
@@ -58,6 +60,10 @@ class Patience:
             TricklesError: it took too long, or was not begun: so many others hang, or the system gives no thread.
         """
         return self._within(action, TIMEOUTS * self._timeout_s + size_bytes / LEAST_BYTES_PER_S)
+
+    def sent(self, action: Callable[[], T], size_bytes: int) -> T:
+        """The result of an upload of so many bytes. Raises TricklesError: as above."""
+        return self._within(action, UPLOAD_TIMEOUTS * self._timeout_s + size_bytes / LEAST_BYTES_PER_S)
 
     def listed(self, action: Callable[[], T]) -> T | None:
         """The result of a request whose answer may be very large, or None where it takes too long to come whole.
