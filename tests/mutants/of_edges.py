@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         "an upload has no limit as a whole",
         "clients/storage.py",
-        "self._store.ask(self._send, self._spool.tell())",
+        "self._store.sent(self._send, self._spool.tell())",
         "self._send()",
         "clients/test_timeouts.py::"
         "test_an_upload_that_trickles_is_given_up_as_a_whole_and_has_time_for_its_size",
