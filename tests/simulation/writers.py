@@ -271,6 +271,9 @@ class Writers:
         ) as listing:
             listing.add_manifests(new + kept)
         summary = {INGEST_TOKEN: f"[{self._number()}]", INGEST_PIPELINE: "shop"} if token else {}
+        if head is None:
+            # As every writer counts: by this a table's first commit is known as such.
+            summary |= {"added-data-files": str(len(added)), "total-data-files": str(len(added))}
         snapshot = Snapshot(
             snapshot_id=snapshot_id,
             parent_snapshot_id=parent,

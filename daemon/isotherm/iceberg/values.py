@@ -110,9 +110,7 @@ def _is_first(snapshot: PyIcebergSnapshot) -> bool:
     from format 1 has the number 1 too, but it found files there.
     """
     totals = summary_of(snapshot)
-    # A writer that counts nothing is no Java: nobody upgrades a table with it.
-    found = totals.get("total-data-files")
-    is_all = found is None or found == totals.get("added-data-files", "0")
+    is_all = totals.get("total-data-files", "") == totals.get("added-data-files", "0")
     return snapshot.sequence_number == 1 and snapshot.parent_snapshot_id is None and is_all
 
 
