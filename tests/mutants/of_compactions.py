@@ -397,4 +397,20 @@ MUTANTS = (
         "if False and best.files > 1",
         "core/planner/test_plan.py::test_crumbs_do_not_wait_for_files_that_are_nearly_large_enough",
     ),
+    Mutant(
+        "a mirror's deletes are merged by jobs of their own, at a tenth as many",
+        "core/planner/debt.py",
+        "are_alone=came_alone and are_few_then",
+        "are_alone=are_few_then",
+        "core/planner/test_merged_deletes.py::"
+        "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
+    ),
+    Mutant(
+        "data is rewritten because merging would leave as many delete files",
+        "core/planner/debt.py",
+        "are_alone=came_alone and are_few_then",
+        "are_alone=came_alone",
+        "core/planner/test_merged_deletes.py::"
+        "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
+    ),
 )

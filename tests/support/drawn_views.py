@@ -178,7 +178,7 @@ OF_COMPACT = st.fixed_dictionaries(
         "min_files": st.one_of(st.just("learned"), st.integers(2, 60)),
         "minor_after": st.sampled_from([None, "0s", "12h"]),
         "max_delete_ratio": st.floats(0.01, 2),
-        "max_position_deletes": st.integers(1, 60),
+        "max_position_deletes": st.one_of(st.just("learned"), st.integers(1, 60)),
         "max_equality_deletes": st.integers(1, 60),
         "max_deletion_vectors": st.integers(1, 60),
     }

@@ -88,6 +88,7 @@ WORKLOADS = {
         Workload(updates.fortnight, 10, 6, Kind.ODD),
         Workload(updates.one_delete_row, 3, 3, Kind.ODD),
         Workload(updates.delete_files, 6, 4, Kind.ODD),
+        Workload(updates.gdpr_nightly, 60, 40, Kind.ODD),
         Workload(updates.keyed_upserts, 4, 3, Kind.ODD),
     )
 }

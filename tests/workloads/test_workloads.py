@@ -19,6 +19,7 @@ GOALS = {
     "written 2.5 times at most": lambda got: got.write_amplification <= 2.5,
     "below 120 files": lambda got: got.files_p95 < 120,
     "below 120 files, once settled": lambda got: got.settled_p95 < 120,
+    "half of them merged": lambda got: got.settled_mean < 15,
     "left as it is": lambda got: got.write_amplification <= 1.1,
     "few repeats": lambda got: got.repeats < 0.02,
     "never in vain twice in a row": lambda got: got.in_a_row <= 1,
@@ -46,6 +47,7 @@ OF_ONE = {
     "hourly_merge": ("written 2.5 times at most",),
     "fortnight": ("written twice at most", "below 120 files"),
     "delete_files": ("below 120 files, once settled",),
+    "gdpr_nightly": ("below 120 files", "half of them merged", "left as it is"),
     "well_sized_batch": ("left as it is",),
 }
 FLEETS = (

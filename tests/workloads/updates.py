@@ -123,6 +123,19 @@ def one_delete_row(days=3):
     return writer.history(days)
 
 
+def gdpr_nightly(days=60):
+    """Days of 800 MiB; each night people are forgotten: a few rows are deleted in every one of the last thirty days."""
+    today = START // DAY
+    before = {today - age: old(8, 100 * MIB) for age in range(2, 32)}
+    writer = Writer(DAYS, before=before, is_ingest=False)
+    for at_ms in every(DAY, days, START + 2 * HOUR):
+        day = at_ms // DAY - 1
+        writer.commit(at_ms - HOUR, {day: wrote(8, 100 * MIB)})
+        forget = wrote(0, MIB, delete_files=1, delete_rows=20)
+        writer.commit(at_ms, {day - age: forget for age in range(30)})
+    return writer.history(days)
+
+
 def delete_files(days=6):
     """Days of 5 GiB; each minute of a day twenty rows are deleted of the day three days before: 1,440 files."""
     today = START // DAY

@@ -163,7 +163,7 @@ def test_delete_files_alone_do_not_take_the_small_files():
     state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)})
     owed = debt(state, Compact(min_files=20, max_delete_ratio=1000))
 
-    assert owed.why == "250 of 200 position-delete files"
+    assert owed.why == "250 of 20 position-delete files"
     assert owed.take(1.0, None) == Take(0, with_deletes=True)
 
 

@@ -45,6 +45,31 @@ def test_a_merged_delete_file_is_merged_again_once_all_that_is_smaller_has_its_s
     assert debt(after, Compact()).score < 1
 
 
+@pytest.mark.parametrize(
+    ("sizes", "small_files", "most"),
+    [
+        ([KIB] * 20, 0, 20),
+        ([KIB] * 20, 10, 20),
+        ([KIB] * 20, 11, 200),
+        ([KIB] * 10 + [64 * MIB] * 10, 0, 20),
+        ([KIB] * 10 + [64 * MIB] * 11, 0, 200),
+    ],
+)
+def test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many(sizes, small_files, most):
+    """A nightly DELETE left thirty of them beside each of eight data files, for good: no other job took them along.
+
+    But not where merging would leave nearly as many.
+    """
+    data = files(80, 128 * MIB, rows=10**9) | (files(small_files, MIB, rows=10) if small_files else {})
+    learned, said = (
+        debt(with_deletes(sizes, data), Compact(max_position_deletes=n)) for n in ("learned", 40)
+    )
+
+    assert f"{len(sizes)} of {most} position-delete files" in " ".join(one.why for one in learned.of_deletes)
+    assert (learned.merge(None) is not None) is (len(sizes) >= most)
+    assert said.merge(None) is None
+
+
 @given(
     st.lists(st.integers(1, 100 * MIB), min_size=2, max_size=80),
     st.integers(2, 80),

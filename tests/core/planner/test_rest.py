@@ -61,7 +61,7 @@ def test_while_its_data_rests_a_partition_of_any_size_has_its_deletes_merged(dat
     assert decision.take.merges_deletes
     assert not decision.take.rewrites_data
     assert decision.why == (
-        "cold and due: 210 of 200 position-delete files, while its data rests until "
+        "cold and due: 210 of 20 position-delete files, while its data rests until "
         f"{clock_text(NOW + DAY - 2 * HOUR)}; 210 files, 1.0 MiB to rewrite, deletes are merged"
     )
 
@@ -72,7 +72,7 @@ def test_what_is_merged_while_data_rests_says_its_own_number():
     world = view({key(1): replace(state, data={**state.data, **files(40)})})
     planned = plan(world, POLICY, NOW)
 
-    assert "210 of 200 position-delete files, while" in planned.of_partitions[0].why
+    assert "210 of 20 position-delete files, while" in planned.of_partitions[0].why
     assert plan(after(world, planned, POLICY, NOW), POLICY, NOW).of_partitions[0].verdict is Verdict.RESTING
 
 

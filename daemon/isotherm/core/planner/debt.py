@@ -21,7 +21,7 @@ from isotherm.core.planner.file_selection import (
     tier_of_deletes,
 )
 from isotherm.core.policy.cold_after import LEARNED
-from isotherm.core.policy.min_files import enough
+from isotherm.core.policy.learned_counts import DELETES_ALONE, enough_deletes, enough_files
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
 from isotherm.core.units import size_text
@@ -168,7 +168,7 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     below_bytes, small = tier(partition.data, target, only_worth_it=is_learned)
     # One file alone is no work, whatever a schedule says.
     many = small.files if small.files > 1 else 0
-    least = enough(compact.min_files, is_late=has_time and _came_late(partition, target))
+    least = enough_files(compact.min_files, is_late=has_time and _came_late(partition, target))
     worth, little = gain(small, target), _too_few(small, target)
     of_files = [
         Trigger(
@@ -191,15 +191,16 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
     if not partition.deletes:
         return Debt(_highest_first(of_files), (), below_bytes, small.files, is_light=is_light)
-    of_deletes = list(_delete_triggers(partition, compact)) if partition.has_deletes else []
-    can_merge = _can_merge(partition, compact)
+    most = _most_positions(partition, compact, target)
+    of_deletes = list(_delete_triggers(partition, compact, most)) if partition.has_deletes else []
+    can_merge = _can_merge(partition, most)
     return Debt(
         _highest_first(of_files),
         _highest_first(of_deletes),
         below_bytes,
         small.files,
         can_merge,
-        tier_of_deletes(partition, compact.max_position_deletes) if can_merge else None,
+        tier_of_deletes(partition, most) if can_merge else None,
         is_light,
         _converted_bytes(partition, compact),
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
@@ -215,10 +216,22 @@ def _came_late(partition: PartitionState, target: int) -> bool:
     return partition.smaller_than(SMALL * target).files < partition.data_total.files
 
 
-def _can_merge(partition: PartitionState, compact: Compact) -> bool:
+def _most_positions(partition: PartitionState, compact: Compact, target: int) -> int:
+    """At so many position-delete files something is due.
+
+    A MERGE or an upsert brings rows with its deletes, and its deletes are merged along once these are due. Who only deletes
+    brings none, so nothing would ever take them along.
+    """
+    deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
+    came_alone = deletes.files >= 2 * partition.smaller_than(SMALL * target).files
+    are_few_then = 2 * outputs(deletes.bytes, MERGED_FILE_BYTES) <= DELETES_ALONE
+    return enough_deletes(compact.max_position_deletes, are_alone=came_alone and are_few_then)
+
+
+def _can_merge(partition: PartitionState, most: int) -> bool:
     """Whether merging position-delete files brings their number below its threshold."""
     deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
-    return deletes.files > 1 and outputs(deletes.bytes, MERGED_FILE_BYTES) < compact.max_position_deletes
+    return deletes.files > 1 and outputs(deletes.bytes, MERGED_FILE_BYTES) < most
 
 
 def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
@@ -231,7 +244,7 @@ def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
     rows, most = _delete_rows(partition), compact.max_delete_ratio * partition.data_total.rows
     # All of them are merged with it, where there are two.
     files = 1 + outputs(equality.bytes + positions.bytes, MERGED_FILE_BYTES)
-    if not equality or rows >= most or files >= compact.max_position_deletes:
+    if not equality or rows >= most or files >= enough_deletes(compact.max_position_deletes, are_alone=False):
         return None
     data = partition.data_total
     if data.files + equality.files + positions.files > MAX_JOB_OPENS:
@@ -263,7 +276,7 @@ def _of_others(partition: PartitionState, tier_: FileStats, target: int) -> str:
     return f" ({waiting} larger ones wait for more)" if waiting else ""
 
 
-def _delete_triggers(partition: PartitionState, compact: Compact) -> Iterable[Trigger]:
+def _delete_triggers(partition: PartitionState, compact: Compact, most_positions: int) -> Iterable[Trigger]:
     rows = partition.data_total.rows
     positions = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
     vectors = partition.deletes.get(FileKind.DELETION_VECTORS, FileStats())
@@ -273,10 +286,9 @@ def _delete_triggers(partition: PartitionState, compact: Compact) -> Iterable[Tr
         why = f"{deleted} delete rows on {rows} rows, limit {100 * limit:.3g}%"
         yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
     if positions:
-        most = compact.max_position_deletes
-        why = f"{positions.files} of {most} position-delete files"
-        score = positions.files / most
-        if score < 1 and fewer_deletes(partition, tier_of_deletes(partition, most)) < 1:
+        why = f"{positions.files} of {most_positions} position-delete files"
+        score = positions.files / most_positions
+        if score < 1 and fewer_deletes(partition, tier_of_deletes(partition, most_positions)) < 1:
             # They were merged before: whatever a schedule says, that is no work, nor is it worth rewriting their data.
             score, why = 0.0, f"{why}, as few as their size allows"
         yield Trigger(POSITION_DELETES, score, why)

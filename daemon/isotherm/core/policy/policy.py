@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cold_after import LEARNED, After
-from isotherm.core.policy.min_files import MinFiles
+from isotherm.core.policy.learned_counts import MaxPositionDeletes, MinFiles
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span
@@ -161,8 +161,10 @@ class Compact(Settings):
     max_delete_ratio: float = Field(0.33, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows: then they are
     applied. Lower where a table is read much oftener than it is updated."""
-    max_position_deletes: Annotated[Count, Field(ge=1)] = 200
-    """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too."""
+    max_position_deletes: MaxPositionDeletes = LEARNED
+    """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too.
+    `learned` are 200, and 20 where they came without rows (there are twice as many as small data files) and merging leaves
+    half as many at the most. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
     max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100

@@ -21,7 +21,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.partitions import time_span, with_epochs
 from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.fields import RULES
-from isotherm.core.policy.min_files import enough
+from isotherm.core.policy.learned_counts import DELETES_ALONE, enough_deletes, enough_files
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.history import History
 from isotherm.core.units import HOUR_MS, Unit
@@ -72,8 +72,14 @@ def _around(after: float | timedelta | str) -> tuple[float | timedelta, ...]:
 
 def _fewer_and_more(min_files: int | str) -> tuple[int, ...]:
     """Values of `compact.min_files` to try; beside what is learned, what that is elsewhere."""
-    files = enough(min_files, is_late=False)
+    files = enough_files(min_files, is_late=False)
     return (files, files // 2, 2 * files) if min_files == LEARNED else (files // 2, files // 4, 2 * files)
+
+
+def _fewer_and_more_deletes(limit: int | str) -> tuple[int, ...]:
+    """Values of `compact.max_position_deletes` to try."""
+    files = enough_deletes(limit, are_alone=False)
+    return (DELETES_ALONE, files // 2, 2 * files) if limit == LEARNED else (files // 2, 2 * files)
 
 
 STEPS = (
@@ -82,7 +88,7 @@ STEPS = (
     Step("compact.min_files", _fewer_and_more),
     Step("cold.quiet_for", lambda span_ms: (span_ms // 3, 4 * span_ms)),
     Step("compact.rest", lambda span_ms: (span_ms // 4, 3 * span_ms) if span_ms else (6 * HOUR_MS,)),
-    Step("compact.max_position_deletes", lambda n: (n // 2, 2 * n), needs=FileKind.POSITION_DELETES),
+    Step("compact.max_position_deletes", _fewer_and_more_deletes, needs=FileKind.POSITION_DELETES),
     Step("compact.max_equality_deletes", lambda n: (n // 2, 4 * n), needs=FileKind.EQUALITY_DELETES),
     Step("compact.max_deletion_vectors", lambda n: (n // 2, 2 * n), needs=FileKind.DELETION_VECTORS),
     Step("cold.quiet_commits", lambda _: (0,)),
