@@ -8,6 +8,7 @@ import threading
 import pytest
 import yaml
 from prometheus_client import generate_latest
+from pyiceberg.table.update import UpgradeFormatVersionUpdate
 from typer.testing import CliRunner
 
 from isotherm.cli import app
@@ -192,3 +193,23 @@ def test_keys_that_the_catalog_lends_reach_the_rewrite_and_are_renewed(rest_lab)
     assert ids(lab, "shop.orders") == list(range(lab.rows))
     assert not of(lab, seen.TableHalted)
     service.stop()
+
+
+def test_a_table_of_version_3_is_compacted_and_each_row_keeps_its_id(rest_lab):
+    """The server is Iceberg's own: it counts row ids on by itself, and would refuse what is behind."""
+    lab = rest_lab(EAGER.replace("quiet_commits: 2", "quiet_commits: 0"))
+    table = lab.create()
+    for hours in ((1,), (1,), (1, 9)):
+        lab.append(table, *hours, announce=False)
+    # PyIceberg writes no data into such a table, so the table becomes one after its data.
+    table.catalog.commit_table(table, (), (UpgradeFormatVersionUpdate(format_version=3),))
+
+    settle(started(lab))
+
+    found = lab.writer.load_table("shop.orders")
+    assert len(lab.ours()) == 1
+    ours = found.current_snapshot()
+    assert found.metadata.format_version == 3
+    assert ids(lab, "shop.orders") == list(range(lab.rows))
+    assert ours.first_row_id == 0
+    assert found.metadata.next_row_id == ours.added_rows >= lab.rows

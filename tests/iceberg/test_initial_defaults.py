@@ -45,7 +45,7 @@ def test_a_table_with_a_default_is_not_rewritten(table: Any, path: Any, named: s
         change.add_column(path, StringType(), default_value="DE")
     table.refresh()
 
-    assert loaded_table(table, "db.t").facts.default_of == named
+    assert f"column {named} has" in loaded_table(table, "db.t").facts.unsupported
     refusal = try_to_bind(table, UNPARTITIONED)
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.UNSUPPORTED

@@ -11,7 +11,7 @@ HANGING = "service/test_hanging_commits.py::"
 MUTANTS = (
     Mutant(
         "rows that have a value by their column's default are rewritten without it",
-        "iceberg/compaction/binding.py",
+        "iceberg/unsupported.py",
         "if name := column_with_default(metadata):",
         "if name := '':",
         "iceberg/test_initial_defaults.py::test_a_table_with_a_default_is_not_rewritten[itself]",
@@ -400,17 +400,52 @@ MUTANTS = (
     Mutant(
         "a mirror's deletes are merged by jobs of their own, at a tenth as many",
         "core/planner/debt.py",
-        "are_alone=came_alone and are_few_then",
-        "are_alone=are_few_then",
+        "are_alone = is_merged and came_alone and are_few_then",
+        "are_alone = is_merged and are_few_then",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
     ),
     Mutant(
         "data is rewritten because merging would leave as many delete files",
         "core/planner/debt.py",
-        "are_alone=came_alone and are_few_then",
-        "are_alone=came_alone",
+        "are_alone = is_merged and came_alone and are_few_then",
+        "are_alone = is_merged and came_alone",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
+    ),
+    Mutant(
+        "a file that left takes the ids of rows that stay",
+        "clients/manifests/reading.py",
+        "elif first_row_id(file) is None and entry.status != ManifestEntryStatus.DELETED:",
+        "elif first_row_id(file) is None:",
+        "iceberg/test_row_ids.py::test_files_follow_each_other_in_their_manifest",
+    ),
+    Mutant(
+        "rows of two manifests have the same ids",
+        "iceberg/manifests/writing.py",
+        "assigned += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)",
+        "assigned += manifest.added_rows_count or 0",
+        "iceberg/test_row_ids.py::test_a_list_gives_ids_to_the_manifests_of_data_that_have_none",
+    ),
+    Mutant(
+        "a row that was moved gets another id",
+        "iceberg/row_ids.py",
+        "told = pc.coalesce(rows.column(place), inherited[field.field_id])",
+        "told = pc.coalesce(inherited[field.field_id], rows.column(place))",
+        "iceberg/test_row_ids.py::test_what_a_row_says_itself_holds_and_the_rest_follows_from_its_place",
+    ),
+    Mutant(
+        "a damaged vector is believed",
+        "iceberg/compaction/deletion_vectors.py",
+        'if zlib.crc32(blob[4:-4]) != int.from_bytes(blob[-4:], "big"):',
+        "if False:",
+        "iceberg/compaction/test_deletion_vectors.py::test_what_does_not_agree_is_refused_by_its_name",
+    ),
+    Mutant(
+        "new position-delete files are written in version 3",
+        "core/planner/debt.py",
+        "writes_positions = format_version < WITH_ROW_IDS",
+        "writes_positions = True",
+        "core/planner/test_plan.py::test_in_version_3_nobody_writes_new_position_deletes",
     ),
 )

@@ -21,7 +21,7 @@ MUTANTS = (
     Mutant(
         "a file has as many bytes as its manifest says",
         "iceberg/manifests/live.py",
-        "if not 0 <= file.file_size_in_bytes <= MAX_FILE_BYTES:",
+        "if not 0 <= size_bytes <= MAX_FILE_BYTES:",
         "if False:",
         "iceberg/manifests/test_hostile.py::test_a_size_that_no_file_has_is_not_believed",
     ),

@@ -24,6 +24,7 @@ DELETES = st.dictionaries(
     st.sampled_from([FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS, FileKind.EQUALITY_DELETES]),
     st.integers(1, 5000),
 )
+VERSIONS = st.sampled_from([2, 3])
 DELETE_ROW_BYTES = st.sampled_from([10, MIB])
 LAST_DAYS = st.integers(NOW - 2 * DAY, NOW + HOUR)
 COMPACTED = st.one_of(st.none(), LAST_DAYS)
@@ -87,7 +88,10 @@ def worlds(draw):
         state=state,
         snapshots=snapshots(draw(SNAPSHOTS)),
         facts=facts(
-            metadata_file_bytes=draw(METADATA_BYTES), manifests=draw(MANIFESTS), unpublished=draw(UNPUBLISHED)
+            format_version=draw(VERSIONS),
+            metadata_file_bytes=draw(METADATA_BYTES),
+            manifests=draw(MANIFESTS),
+            unpublished=draw(UNPUBLISHED),
         ),
         announced_sequence_number=draw(ANNOUNCED),
         last_done_ms=draw(LAST_DONE),

@@ -225,7 +225,12 @@ def _debt(key: PartitionKey, view: View, resolved: Resolved) -> list[Condition]:
             f"{one.score:.2f} of 1: {one.why}",
             _origin(resolved, one.option),
         )
-        for one in debt(view.partitions[key], resolved.policy.compact, has_time=has_time).triggers
+        for one in debt(
+            view.partitions[key],
+            resolved.policy.compact,
+            has_time=has_time,
+            format_version=view.facts.format_version,
+        ).triggers
     ]
 
 
@@ -238,7 +243,8 @@ def rest_conditions(
     until_ms = rests_until(key, partition, view.around, resolved.policy, now_ms, is_hot=is_hot)
     if until_ms is None:
         return []
-    merges = debt(partition, resolved.policy.compact).merge(None) is not None
+    version = view.facts.format_version
+    merges = debt(partition, resolved.policy.compact, format_version=version).merge(None) is not None
     is_over = score >= REST_SCORE or (merges and not is_hot)
     word = Verdict.DUE if is_over else Verdict.RESTING
     origin = _origin(resolved, "compact.rest")

@@ -36,7 +36,7 @@ def gap_to(summary: Mapping[str, int], totals: Mapping[FileKind, FileStats]) -> 
         "total-files-size": totals[FileKind.DATA].bytes + deletes.bytes,
     }
     if totals[FileKind.DELETION_VECTORS]:
-        # Of a vector, Iceberg's Java counts the bytes of its blob here, and those of its Puffin file in the manifest.
+        # Of a vector, Iceberg's Java counts the bytes of its blob, as we do; others those of its whole Puffin file.
         del ours["total-files-size"]
     return {name: summary[name] - count for name, count in ours.items() if name in summary}
 

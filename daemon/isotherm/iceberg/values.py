@@ -38,10 +38,10 @@ from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.core.policy.precedence import PROPERTIES
-from isotherm.iceberg.initial_defaults import column_with_default
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.snapshots import astray, history, operation_of, summary_of
 from isotherm.iceberg.unpublished import unpublished
+from isotherm.iceberg.unsupported import unsupported
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
 
 MOST_ADDED = 5000
@@ -162,7 +162,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
-        default_of=column_with_default(metadata),
+        unsupported=unsupported(metadata),
         unpublished=unpublished(metadata),
     )
 

@@ -17,6 +17,7 @@ from isotherm.core.state import PartitionState
 from support.builders import (
     BUCKETS,
     DAY,
+    GIB,
     HOUR,
     KIB,
     MIB,
@@ -70,7 +71,11 @@ from support.planned import COLD, POLICY
             "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
         (
-            {"facts": facts(default_of="country")},
+            {
+                "facts": facts(
+                    unsupported="column country has an initial default, which cannot be written into its rows yet"
+                )
+            },
             Verdict.UNSUPPORTED,
             (
                 "column country has an initial default, which cannot be written into its rows yet; debt 2.50: "
@@ -79,8 +84,8 @@ from support.planned import COLD, POLICY
         ),
         (
             {"facts": facts(format_version=3)},
-            Verdict.UNSUPPORTED,
-            "format version 3 is followed, not yet rewritten; debt 2.50: 10 of 4 files below 96.0 MiB",
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
     ],
     ids=[
@@ -102,24 +107,40 @@ def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     assert (verdict, why) == (decision.verdict, decision.why)
 
 
-def test_deletion_vectors_are_unsupported_in_words():
-    state = replace(partition(10), deletes={FileKind.DELETION_VECTORS: FileStats(2, 500, 9)})
-    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
+def test_vectors_are_applied_with_their_data():
+    state = replace(partition(4, 128 * MIB), deletes={FileKind.DELETION_VECTORS: FileStats(4, 2000, 400)})
+    decision = plan(view({key(1): state}, facts=facts(format_version=3)), POLICY, NOW).of_partitions[0]
 
-    assert decision.verdict is Verdict.UNSUPPORTED
-    assert decision.why.startswith("2 files of deletion vectors cannot be applied yet")
+    assert decision.verdict is Verdict.DUE
+    assert decision.why.startswith("cold and due: 2000 delete rows on 400 rows, limit 33%")
+    assert decision.take.with_deletes
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_in_version_3_nobody_writes_new_position_deletes(version):
+    """What was written before is applied, once it is many."""
+    some, many = (
+        replace(partition(4, GIB), deletes={FileKind.POSITION_DELETES: FileStats(files, 20, 9)})
+        for files in (20, 200)
+    )
+    world = view({key(1): some, key(2): many}, facts=facts(format_version=version))
+    found = plan(world, Policy(), NOW).of_partitions
+
+    assert [one.verdict is Verdict.DUE for one in found] == [version == 2, True]
+    assert found[1].take.merges_deletes is (version == 2)
+    assert found[1].take.with_deletes is (version == 3)
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(10, Verdict.HOT), (1, Verdict.CLEAN)])
 def test_what_this_version_cannot_rewrite_is_said_before_it_is_due(count, verdict):
     world = view({key(1): partition(count, last_write_at_ms=NOW if verdict is Verdict.HOT else 0)})
-    later = replace(world, facts=facts(format_version=3))
+    later = replace(world, facts=facts(unsupported="format version 1 is followed, not yet rewritten"))
     blocked, fine = (plan(one, POLICY, NOW).of_partitions[0] for one in (later, world))
 
     assert blocked.verdict is fine.verdict is verdict
     assert (
         blocked.why
-        == f"{fine.why}; not to be compacted then: format version 3 is followed, not yet rewritten"
+        == f"{fine.why}; not to be compacted then: format version 1 is followed, not yet rewritten"
     )
 
 
@@ -233,7 +254,10 @@ def test_a_number_in_the_policy_holds_as_it_stands():
             FileKind.EQUALITY_DELETES,
             "12 of 10 equality-delete files, 500 rows in them; at most 22 files, 10.0 MiB to rewrite",
         ),
-        (FileKind.DELETION_VECTORS, "debt 1.52: 500 delete rows on 1000 rows, limit 33%"),
+        (
+            FileKind.DELETION_VECTORS,
+            "500 delete rows on 1000 rows, limit 33%; at most 22 files, 10.0 MiB to rewrite",
+        ),
     ],
 )
 def test_each_kind_of_delete_has_its_own_debt(kind, why):

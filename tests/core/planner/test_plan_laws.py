@@ -52,15 +52,15 @@ def obviously(world, policy, now):
                 # A file joins when all that is smaller, and its like, have its size.
                 if not small_files or all_bytes - stats.bytes // stats.files >= begin:
                     small_files, small_bytes = all_files, all_bytes
-        if FileKind.DELETION_VECTORS in state.deletes:
-            continue  # nobody can apply these yet
-        deleted = state.deletes.get(FileKind.POSITION_DELETES, FileStats()).rows
+        vectors = state.deletes.get(FileKind.DELETION_VECTORS, FileStats())
+        deleted = state.deletes.get(FileKind.POSITION_DELETES, FileStats()).rows + vectors.rows
         joins = state.deletes.get(FileKind.EQUALITY_DELETES, FileStats()).files
         many = small_files >= policy.compact.min_files
         full = small_files >= policy.compact.fill_files and small_bytes >= target
         dirty = rows > 0 and deleted / rows >= policy.compact.max_delete_ratio
         joined = rows > 0 and joins >= policy.compact.max_equality_deletes
-        if many or full or dirty or joined:
+        vectored = rows > 0 and vectors.files >= policy.compact.max_deletion_vectors
+        if many or full or dirty or joined or vectored:
             due.add(name)
     return due
 

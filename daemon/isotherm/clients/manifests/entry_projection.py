@@ -15,7 +15,7 @@ from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
 
 Step = tuple[int | None, Callable[[BinaryDecoder], Any]]
 DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS = 2, 102, 128
-SLOTS: Final = {0: 0, 1: 1, 134: 2, 101: 3, 103: 4, 104: 5, UPPER_BOUNDS: 6}
+SLOTS: Final = {0: 0, 1: 1, 134: 2, 101: 3, 103: 4, 104: 5, UPPER_BOUNDS: 6, 145: 7}
 """Where a value goes, by Iceberg's field id; -1 is the partition's list."""
 _STATUSES = frozenset(one.value for one in ManifestEntryStatus)
 _CONTENTS = frozenset(one.value for one in DataFileContent)
@@ -30,6 +30,7 @@ class Brief(NamedTuple):
     file_format: str
     rows: int
     size_bytes: int
+    """Of a deletion vector those of its blob: one Puffin file holds many."""
     upper_bounds: Mapping[int, bytes] | None
     """By the ids of columns."""
     partition: tuple[Any, ...]
@@ -47,7 +48,7 @@ class BriefReader:
         Raises:
             ValueError: it makes no sense.
         """
-        values: list[Any] = [None, None, 0, "", 0, 0, None]
+        values: list[Any] = [None, None, 0, "", 0, 0, None, None]
         partition: list[Any] = []
         for slot, read in self._steps:
             if slot is None:
@@ -58,6 +59,8 @@ class BriefReader:
                 values[slot] = read(decoder)
         if values[0] not in _STATUSES or values[2] not in _CONTENTS:
             raise ValueError(f"an entry has status {values[0]} and content {values[2]}")
+        if (blob_bytes := values.pop()) is not None:
+            values[SLOTS[104]] = blob_bytes
         return Brief._make((*values, tuple(partition)))
 
 

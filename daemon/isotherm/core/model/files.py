@@ -15,6 +15,9 @@ class FileKind(StrEnum):
     DELETION_VECTORS = "deletion_vectors"
 
 
+NAMED_BY_PATH = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
+"""Deletes that say which rows of which data file."""
+
 DELETE_KINDS = (FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS)
 
 
@@ -90,6 +93,7 @@ class LiveFile:
     path: str
     kind: FileKind
     size_bytes: int
+    """Of a deletion vector those of its blob."""
     rows: int
     sequence_number: int
     """Data sequence number: deletes apply to data files by it."""
@@ -98,6 +102,8 @@ class LiveFile:
     referenced_data_file: str | None = None
     equality_ids: tuple[int, ...] = ()
     """Of equality deletes: the field ids of the columns by which they name rows."""
+    first_row_id: int | None = None
+    """Of a data file: the id of its first row, where rows have ids (format version 3)."""
 
     @property
     def identity(self) -> tuple[str, int | None]:

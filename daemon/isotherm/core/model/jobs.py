@@ -171,6 +171,11 @@ class CompactionJob:
         """Those of its delete files that name rows by path and position."""
         return tuple(file for file in self.delete_files if file.kind is FileKind.POSITION_DELETES)
 
+    @property
+    def deletion_vectors(self) -> tuple[LiveFile, ...]:
+        """Those that name the rows of one data file, as a bitmap."""
+        return tuple(file for file in self.delete_files if file.kind is FileKind.DELETION_VECTORS)
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
@@ -229,6 +234,8 @@ class Rewrite:
     name_mapping: str = ""
     """The table's name mapping, by which files without field ids were read."""
     merged: MergedDeletes = NOTHING_MERGED
+    has_row_ids: bool = False
+    """Whether the files say the ids of their rows (format version 3)."""
 
     @property
     def all_files(self) -> tuple[WrittenFile, ...]:

@@ -5,6 +5,12 @@ from dataclasses import dataclass, field
 
 from isotherm.core.units import DAY_MS
 
+COMPACTED = (2, 3)
+"""The format versions of tables that are compacted."""
+WITH_ROW_IDS = 3
+"""From this one on rows have ids, which a rewrite must keep. Deletes of rows are deletion vectors from then on: no new
+position-delete file may be written."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
@@ -103,8 +109,8 @@ class TableFacts:
     """Since when it was watched for such a snapshot, or None where that is long enough."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
-    default_of: str = ""
-    """A column of which rows that lack it have a value (`initial-default`), or empty where there is none."""
+    unsupported: str = ""
+    """Why nothing of it can be compacted by this version, or empty where it can."""
     unpublished: tuple[Unpublished, ...] = ()
     """Of what waits to be published, newest first: some, of which one waits whenever any does."""
     confirmed_at_ms: int = 0

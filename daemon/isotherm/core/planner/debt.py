@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_OPENS, MERGED_FILE_BYTES, Take, keys_bytes
+from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.core.planner.file_selection import (
     MERGED_FROM_BYTES,
     SMALL,
@@ -154,13 +155,16 @@ class Debt:
         return any(one.score >= least for one in self.of_deletes if one.option == POSITION_DELETES)
 
 
-def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) -> Debt:
+def debt(
+    partition: PartitionState, compact: Compact, *, has_time: bool = True, format_version: int = 2
+) -> Debt:
     """The partition's debt: the trigger with the highest score speaks.
 
     Args:
         partition: its state.
         compact: the policy.
         has_time: whether the partition is about a time, so that one day nobody writes to it any more.
+        format_version: of its table. From 3 on no new position-delete file may be written, so deletes are only applied.
     """
     target = int(compact.target_file_size)
     # A number that somebody has written holds as it stands.
@@ -191,9 +195,10 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
     if not partition.deletes:
         return Debt(_highest_first(of_files), (), below_bytes, small.files, is_light=is_light)
-    most = _most_positions(partition, compact, target)
+    writes_positions = format_version < WITH_ROW_IDS
+    most = _most_positions(partition, compact, target, is_merged=writes_positions)
     of_deletes = list(_delete_triggers(partition, compact, most)) if partition.has_deletes else []
-    can_merge = _can_merge(partition, most)
+    can_merge = writes_positions and _can_merge(partition, most)
     return Debt(
         _highest_first(of_files),
         _highest_first(of_deletes),
@@ -202,7 +207,7 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
         can_merge,
         tier_of_deletes(partition, most) if can_merge else None,
         is_light,
-        _converted_bytes(partition, compact),
+        _converted_bytes(partition, compact) if writes_positions else None,
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
     )
 
@@ -216,7 +221,7 @@ def _came_late(partition: PartitionState, target: int) -> bool:
     return partition.smaller_than(SMALL * target).files < partition.data_total.files
 
 
-def _most_positions(partition: PartitionState, compact: Compact, target: int) -> int:
+def _most_positions(partition: PartitionState, compact: Compact, target: int, *, is_merged: bool) -> int:
     """At so many position-delete files something is due.
 
     A MERGE or an upsert brings rows with its deletes, and its deletes are merged along once these are due. Who only deletes
@@ -225,7 +230,8 @@ def _most_positions(partition: PartitionState, compact: Compact, target: int) ->
     deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
     came_alone = deletes.files >= 2 * partition.smaller_than(SMALL * target).files
     are_few_then = 2 * outputs(deletes.bytes, MERGED_FILE_BYTES) <= DELETES_ALONE
-    return enough_deletes(compact.max_position_deletes, are_alone=came_alone and are_few_then)
+    are_alone = is_merged and came_alone and are_few_then
+    return enough_deletes(compact.max_position_deletes, are_alone=are_alone)
 
 
 def _can_merge(partition: PartitionState, most: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
-from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label, time_span
@@ -104,10 +104,11 @@ def _decide_compaction(
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     has_time = time_span(key, view.around.fields) is not None
-    full = debt(partition, policy.compact, has_time=has_time)
+    version = view.facts.format_version
+    full = debt(partition, policy.compact, has_time=has_time, format_version=version)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
-    full = full if old is None else debt(old.partition, policy.compact)
+    full = full if old is None else debt(old.partition, policy.compact, format_version=version)
     owed = _convertible(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most = most_bytes(allowed)
@@ -125,16 +126,16 @@ def _decide_compaction(
 
     if (held := standstill(view, now_ms) or _off_or_running(policy, owed, is_flying=is_flying)) is not None:
         return verdict(*held)
-    blocker = _unsupported(partition, view.facts)
+    blocker = view.facts.unsupported
     # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
-    not_then = "" if blocker is None else f"; not to be compacted then: {blocker}"
+    not_then = "" if not blocker else f"; not to be compacted then: {blocker}"
     if hot is not None and old is None:
         why = f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{not_then}{beside.why}"
         return verdict(Verdict.HOT, why, sooner(hot.wake, beside.wake))
     if (little := _too_little(owed, rests_until_ms, pace)) is not None:
         return verdict(little[0], f"{little[1]}: {owed.why}{not_then}", little[2])
     until = pace.closes(Action.COMPACT, owed.score)
-    if blocker is not None:
+    if blocker:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
     if (failed := after_failures(view.quarantined.get(key), now_ms)) is not None:
         return verdict(failed[0], failed[1], sooner(failed[2], until, beside.wake))
@@ -235,7 +236,7 @@ def _beside(
     now_ms: int,
 ) -> _Beside:
     """Whether old files of a hot partition are merged, and why not."""
-    if hot is None or _unsupported(partition, view.facts) is not None:
+    if hot is None or view.facts.unsupported:
         return _NOT_BESIDE
     old = old_files(partition, view.around.state, policy, hot, now_ms)
     if old is None:
@@ -319,14 +320,3 @@ def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -
         return None
     why = f"its writers come back in {span_text(left_ms)} as a rule, and a job takes {span_text(job_ms(size_bytes))}"
     return why, Wake(at_ms=pauses.next_end_ms(partition, now_ms))
-
-
-def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
-    """What of a partition that is due keeps the executors from it."""
-    if facts.format_version != 2:
-        return f"format version {facts.format_version} is followed, not yet rewritten"
-    if facts.default_of:
-        return f"column {facts.default_of} has an initial default, which cannot be written into its rows yet"
-    if vectors := partition.deletes.get(FileKind.DELETION_VECTORS):
-        return f"{vectors.files} files of deletion vectors cannot be applied yet"
-    return None

@@ -18,19 +18,19 @@ from pyiceberg.types import UnknownType
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
-from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
-from isotherm.iceberg.initial_defaults import column_with_default
 from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files
 from isotherm.iceberg.manifests.partition_values import partition_type
 from isotherm.iceberg.manifests.reachability import reached
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import IsStopped, never
+from isotherm.iceberg.unsupported import unsupported
 from isotherm.service.ports import Bound
 
 
@@ -104,15 +104,9 @@ def _oldest(io: FileIO, snapshot: Snapshot, take: Take) -> Mapping[int, int]:
 
 def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
     """Why nothing of a table can be compacted, if so."""
-    if metadata.format_version != 2:
-        return Refusal(
-            Reason(f"format_v{metadata.format_version}"),
-            f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
-        )
     if why := misplaced_table(metadata):
         return Refusal(Reason.LOCATION, why)
-    if name := column_with_default(metadata):
-        why = f"column {name} has an initial default, which cannot be written into its rows yet"
+    if why := unsupported(metadata):
         return Refusal(Reason.UNSUPPORTED, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
@@ -135,7 +129,7 @@ def _refusal_of_files(metadata: TableMetadata, choice: Choice) -> Refusal | None
         return refusal
     equality = [entry for entry in choice.applicable if entry.kind is FileKind.EQUALITY_DELETES]
     for entry in (*choice.data, *choice.deletes, *equality):
-        if entry.file_format != FileFormat.PARQUET:
+        if entry.kind is not FileKind.DELETION_VECTORS and entry.file_format != FileFormat.PARQUET:
             name = entry.file_format.value.lower()
             return Refusal(Reason(f"format_{name}"), f"{entry.path} is an {name} file; only Parquet is read")
         if entry.is_encrypted:
@@ -198,7 +192,7 @@ def _refusal_of_deletes_elsewhere(
     wanted = {
         path
         for entry in live
-        if entry.kind is FileKind.POSITION_DELETES and (path := entry.referenced_data_file) is not None
+        if entry.kind in NAMED_BY_PATH and (path := entry.referenced_data_file) is not None
     }
     missing = {path for path in wanted if normalised(path) not in here}
     if not missing:

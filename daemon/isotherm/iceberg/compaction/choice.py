@@ -7,7 +7,7 @@ from functools import cached_property
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
-from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.core.model.jobs import MAX_JOB_FILES, Take, keys_bytes
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable
@@ -22,7 +22,7 @@ class Choice:
     data: Sequence[LiveEntry]
     """All data files of the spec."""
     deletes: Sequence[LiveEntry]
-    """All position-delete files of the partition."""
+    """All position-delete files and deletion vectors of the partition."""
     chosen: Sequence[LiveEntry]
     """The data files that are rewritten."""
     applicable: Sequence[LiveEntry]
@@ -52,7 +52,7 @@ class Choice:
     def staying(self) -> Iterator[LiveFile]:
         """The data files that stay and that the deletes may name, by path, as position-delete files must have them."""
         stay = [entry for entry in self.data if entry.identity not in self.taken]
-        read = [delete for delete in self.applicable if delete.kind is FileKind.POSITION_DELETES]
+        read = [delete for delete in self.applicable if delete.kind in NAMED_BY_PATH]
         named = DataFiles(stay).named_by(read)
         newest = max((delete.sequence_number for delete in self.converted), default=0)
         for entry in sorted(stay, key=lambda entry: entry.path):
@@ -83,7 +83,7 @@ def choice_of(
         take: what is wanted.
         oldest: the oldest data of every spec, by `oldest_data`, where deletes may leave.
     """
-    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    deletes = [entry for entry in live if entry.kind in NAMED_BY_PATH]
     equality = [entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES]
     every = [entry for entry in live if entry.kind is FileKind.DATA]
     wanted = _wanted(every, [*deletes, *equality], take)
@@ -98,7 +98,8 @@ def choice_of(
         spec_id = _spec_with_most_files([*wanted, *of_deletes, *dead])
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     converted = [one for one in convertible if one.spec_id == spec_id]
-    merged = mergeable(deletes, live, spec_id, take) if take.merges_deletes else []
+    positions = [entry for entry in deletes if entry.kind is FileKind.POSITION_DELETES]
+    merged = mergeable(positions, live, spec_id, take) if take.merges_deletes else []
     beside_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
     if converted:
         beside_bytes += keys_bytes(sum(one.rows for one in every), sum(one.size_bytes for one in every))

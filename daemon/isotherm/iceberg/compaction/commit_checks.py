@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.core.model.tables import COMPACTED, WITH_ROW_IDS
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
@@ -33,10 +34,13 @@ def check_table(
     Raises:
         RefusalError: it is not.
     """
-    if metadata.format_version != 2:
+    if metadata.format_version not in COMPACTED:
         raise RefusalError(
             Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
         )
+    if rewrite.has_row_ids is not (metadata.format_version >= WITH_ROW_IDS):
+        why = f"{job.table.name} has format version {metadata.format_version} by now: rows have ids from 3 on"
+        raise RefusalError(Reason.FORMAT, why)
     if why := misplaced_table(metadata):
         raise RefusalError(Reason.LOCATION, why)
     if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:

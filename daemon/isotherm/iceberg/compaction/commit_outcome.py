@@ -113,15 +113,18 @@ def strangers(
     entries = list(live)
     known = known_files(job)
     read = Counter(_aged(file) for file in (*job.data_files, *job.delete_files, *job.staying))
-    identities = {identity for identity, _ in read}
+    identities = {identity for identity, *_ in read}
     here = Counter(_aged(entry) for entry in entries if entry.identity in identities)
     came = {entry.identity for entry in entries if _is_new(job, entry, known)}
     left = known - {entry.identity for entry in entries}
-    return came | {identity for identity, _ in here - read}, left | {identity for identity, _ in read - here}
+    came |= {identity for identity, *_ in here - read}
+    left |= {identity for identity, *_ in read - here}
+    return came, left
 
 
-def _aged(file: LiveFile | LiveEntry) -> tuple[tuple[str, int | None], int]:
-    return file.identity, file.sequence_number
+def _aged(file: LiveFile | LiveEntry) -> tuple[tuple[str, int | None], int, int | None]:
+    """What deletes apply by, and what the ids of its rows follow from."""
+    return file.identity, file.sequence_number, file.first_row_id
 
 
 def _is_new(job: CompactionJob, entry: LiveEntry, known: Collection[tuple[str, int | None]]) -> bool:

@@ -22,6 +22,7 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.deletion_vectors import positions_in
 from isotherm.iceberg.compaction.equality_keys import Keys
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import key_columns
@@ -80,22 +81,51 @@ def deleted_rows(
         RefusalError: a delete file cannot be read, or spells the path of such a file in another way than manifests do.
     """
     named = job.named_files
+    # Eight bytes for a position: there may be a hundred million.
+    found = [array("q") for _ in named]
+    for number, positions in _by_vectors(io, job, sums):
+        found[number].extend(positions)
+    # Of a data file with a vector readers ask no position-delete file: the vector says it all.
+    have_none = [not positions for positions in found]
     paths = pa.array([normalised(file.path) for file in named], pa.string())
     written_at = pa.array([file.sequence_number for file in named], pa.int64())
     spellings: dict[str, set[str]] = {}
-    for file in named:
-        spellings.setdefault(normalised(file.path), set()).add(file.path)
-    # Eight bytes for a position: there may be a hundred million.
-    found = [array("q") for _ in named]
+    for file, has_none in zip(named, have_none, strict=True):
+        if has_none:
+            spellings.setdefault(normalised(file.path), set()).add(file.path)
+    asked = pc.if_else(pa.array(have_none, pa.bool_()), paths, None)
     for delete, near in _each(io, job.position_deletes):
         with blaming(delete.path), near as path:
-            for number, positions in _positions_in(path, delete, paths, written_at, spellings):
+            for number, positions in _positions_in(path, delete, asked, written_at, spellings):
                 found[number].frombytes(_bytes(positions))
             sums.delete(path, delete.sequence_number, delete.rows)
     for number, positions in _by_keys(io, job, metadata, constants, sums):
         found[number].frombytes(_bytes(positions))
     by_path = zip(paths.to_pylist(), found, strict=True)
     return Deleted({path: _distinct(positions) for path, positions in by_path if positions})
+
+
+def _by_vectors(io: FileIO, job: CompactionJob, sums: RowSums) -> Iterator[tuple[int, "array[int]"]]:
+    """The positions that deletion vectors remove, with the places of their files: of each file one vector at the most."""
+    places = {normalised(file.path): number for number, file in enumerate(job.named_files)}
+    seen: set[int] = set()
+    for vector in job.deletion_vectors:
+        name = vector.referenced_data_file or ""
+        number = places.get(normalised(name))
+        if number is None:
+            continue
+        file = job.named_files[number]
+        if file.path != name:
+            why = f"{vector.path} names {name}, and the table's manifests say {file.path}: readers take these for different files"
+            raise RefusalError(Reason.TWO_SPELLINGS, why)
+        if number in seen or vector.sequence_number < file.sequence_number:
+            why = f"{file.path} has a second deletion vector, or one that is older than itself: no reader takes that"
+            raise RefusalError(Reason.CORRUPT_FILE, why)
+        seen.add(number)
+        with blaming(vector.path):
+            positions = positions_in(io, vector, file.rows)
+        sums.delete_positions(number, positions)
+        yield number, positions
 
 
 def _by_keys(

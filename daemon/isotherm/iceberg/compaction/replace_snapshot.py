@@ -15,7 +15,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.locations import SimpleLocationProvider
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
 from pyiceberg.table.update import (
@@ -29,9 +29,9 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.clients.manifests.reading import Manifest, entries, first_row_id, read_manifest_list
 from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
-from isotherm.core.model.files import FileKind
+from isotherm.core.model.files import NAMED_BY_PATH, FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
@@ -68,6 +68,7 @@ class AssertUnmoved(ValidatableTableRequirement):
 
     type: Literal["assert-unmoved"] = "assert-unmoved"
     next_sequence_number: int
+    next_row_id: int | None
     name_mapping: str
     stamped_at_ms: int
     """Of the snapshot: metadata that somebody made younger since would go back in time, and Java would not load it."""
@@ -79,10 +80,17 @@ class AssertUnmoved(ValidatableTableRequirement):
             raise CommitFailedException(
                 f"the next sequence number is {found}, no longer {self.next_sequence_number}"
             )
+        if base_metadata is not None and (other := _next_row_id(base_metadata)) != self.next_row_id:
+            raise CommitFailedException(f"the next row id is {other}, no longer {self.next_row_id}")
         if base_metadata is not None and base_metadata.last_updated_ms >= self.stamped_at_ms:
             raise CommitFailedException(f"the table was updated at {base_metadata.last_updated_ms}")
         if base_metadata is not None and name_mapping_of(base_metadata) != self.name_mapping:
             raise CommitFailedException(f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
+
+
+def _next_row_id(metadata: TableMetadata) -> int | None:
+    """From where on row ids are assigned; None where rows have none (format version 2)."""
+    return metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
 
 
 @dataclass
@@ -98,7 +106,9 @@ class ReplaceSnapshot:
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
     known: dict[str, tuple[LiveEntry, ...]] = field(default_factory=dict)
     """The partition's live files by manifest; they never change."""
-    restated: dict[tuple[str, frozenset[tuple[str, int | None]]], ManifestFile] = field(default_factory=dict)
+    restated: dict[tuple[str, int | None, frozenset[tuple[str, int | None]]], ManifestFile] = field(
+        default_factory=dict
+    )
     """What was written in the place of a manifest, by its path and the files that leave it: what applies elsewhere may
     leave in one attempt and stay in the next."""
     merged: dict[tuple[str, ...], ManifestFile] | None = None
@@ -134,9 +144,10 @@ class ReplaceSnapshot:
         )
         manifests = self._manifests(table, listed, {entry.identity for entry in leaving})
         self.written.append(location)
-        write_manifest_list(
+        row_ids = write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests
         )
+        first_row_id = _next_row_id(metadata)
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
@@ -147,6 +158,8 @@ class ReplaceSnapshot:
             manifest_list=location,
             summary=_summary(self.job, self.rewrite, leaving, before, self.now_ms),
             schema_id=metadata.current_schema_id,
+            first_row_id=first_row_id,
+            added_rows=None if first_row_id is None else row_ids,
         )
         return self._requirements(metadata, snapshot), (
             AddSnapshotUpdate(snapshot=snapshot),
@@ -174,7 +187,7 @@ class ReplaceSnapshot:
 
         def leaves(entry: LiveEntry) -> bool:
             is_said = entry.identity in read
-            if entry.kind is FileKind.POSITION_DELETES:
+            if entry.kind in NAMED_BY_PATH:
                 return not (unsaid if is_said else staying).may_be_named_by(entry)
             if entry.kind is FileKind.EQUALITY_DELETES:
                 rest = unsaid if is_said and job.converts_equality else staying
@@ -206,7 +219,14 @@ class ReplaceSnapshot:
         """
         if self.merged is None:
             self.merged = {}
-            for group in groups(kept, table.metadata.properties):
+            # To what no commit of version 3 has listed yet, the next one assigns row ids: that may be another's.
+            has_ids = _next_row_id(table.metadata) is not None
+            settled = [
+                one
+                for one in kept
+                if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
+            ]
+            for group in groups(settled, table.metadata.properties):
                 if (one := self._one_of(table, group)) is not None:
                     self.merged[tuple(manifest.manifest_path for manifest in group)] = one
         listed = {manifest.manifest_path for manifest in kept}
@@ -270,7 +290,8 @@ class ReplaceSnapshot:
         A file may be live in two partitions, as where two of Hive's had one folder. It leaves the job's alone: of the other
         one no row was written. Which deletes apply to it there, readers do not agree about.
         """
-        which = manifest.manifest_path, frozenset(leaving)
+        # Row ids are assigned to a manifest of version 2 by the first commit of version 3: meanwhile, perhaps.
+        which = manifest.manifest_path, first_row_id(manifest), frozenset(leaving)
         if which in self.restated:
             return self.restated[which]
 
@@ -318,6 +339,7 @@ class ReplaceSnapshot:
             requirements.append(
                 AssertUnmoved(
                     next_sequence_number=metadata.next_sequence_number(),
+                    next_row_id=_next_row_id(metadata),
                     name_mapping=name_mapping_of(metadata),
                     stamped_at_ms=snapshot.timestamp_ms,
                 )
@@ -348,7 +370,7 @@ def _summary(
 
     Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
     """
-    counts = UpdateMetrics()
+    counts, vectors = UpdateMetrics(), 0
     for file in rewrite.files:
         counts.added_data_files += 1
         counts.added_records += file.rows
@@ -368,11 +390,13 @@ def _summary(
             counts.removed_eq_delete_files += 1
             counts.removed_eq_deletes += entry.rows
         else:
-            # No others leave: `_leaving`.
             counts.removed_delete_files += 1
-            counts.removed_pos_delete_files += 1
+            vectors += entry.kind is FileKind.DELETION_VECTORS
+            counts.removed_pos_delete_files += entry.kind is FileKind.POSITION_DELETES
             counts.removed_pos_deletes += entry.rows
     said = counts.to_dict()
+    if vectors:
+        said["removed-dvs"] = str(vectors)
     totals = {}
     for total, plus, minus in _TOTALS:
         if NUMBER.fullmatch(before.get(total, "")):

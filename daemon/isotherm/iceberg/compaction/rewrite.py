@@ -24,6 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from isotherm.clients.storage import properties_with_retries
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.iceberg.compaction.delete_files import merged_deletes
 from isotherm.iceberg.compaction.deleted_rows import deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
@@ -33,6 +34,7 @@ from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.partition_values import partition_record
+from isotherm.iceberg.row_ids import filled, with_row_ids
 from isotherm.iceberg.values import name_mapping_of
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
@@ -51,7 +53,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         RefusalError: an input file is missing or corrupt, or storage does not answer.
     """
     started = monotonic_s()
-    metadata = table_of(description)
+    metadata = with_row_ids(table_of(description))
     io = files_of(metadata, io_properties)
     mapping, constants = metadata.name_mapping(), _identity_constants(metadata, job)
     inputs = [file.path for file in job.read_files]
@@ -69,9 +71,11 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
                 source = Source(path, file, wanted, mapping)
                 start = 0
                 for batch in source.batches():
-                    kept = batch.filter(deleted.keep(file, start, batch.num_rows))
+                    keep = deleted.keep(file, start, batch.num_rows)
+                    positions = pa.arange(start, start + batch.num_rows).filter(keep)
                     start += batch.num_rows
-                    rows = project(kept, source.columns, output.schema, output.arrow, constants)
+                    told = project(batch.filter(keep), source.columns, output.schema, output.arrow, constants)
+                    rows = filled(told, file, positions)
                     with writing():
                         output.write(rows)
                 found.append(tally.result())
@@ -98,6 +102,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         schema_id=metadata.current_schema_id,
         name_mapping=name_mapping_of(metadata),
         merged=merged,
+        has_row_ids=metadata.format_version >= WITH_ROW_IDS,
     )
 
 

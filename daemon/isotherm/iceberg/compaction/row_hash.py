@@ -6,6 +6,7 @@ list and a list of one null for the same. (Of floats, 0.0 and -0.0 hash alike.)
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pyiceberg.schema import Schema
@@ -28,13 +29,28 @@ from isotherm.iceberg.compaction.columns import Column
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 
 
-def row_hash(columns: Sequence[Column], target: Schema, constants: Mapping[int, Any]) -> str:
-    """The hash of one row, as `target` has the row."""
+def row_hash(
+    columns: Sequence[Column],
+    target: Schema,
+    constants: Mapping[int, Any],
+    inherited: Mapping[int, str] = MappingProxyType({}),
+) -> str:
+    """The hash of one row, as `target` has the row.
+
+    Args:
+        columns: of the file.
+        target: the table's schema.
+        constants: values of columns that the file lacks, by field id.
+        inherited: what holds, in SQL, where the file has no value for a column, by field id.
+    """
     by_id = {column.field_id: place for place, column in enumerate(columns)}
     parts: list[str] = []
     for field in target.fields:
         place = by_id.get(field.field_id)
-        if place is not None:
+        if (otherwise := inherited.get(field.field_id)) is not None:
+            told = "" if place is None else f"c{place}, "
+            parts.append(f"CAST(coalesce({told}{otherwise}) AS {_sql_type(field.field_type)})")
+        elif place is not None:
             parts += _parts(f"c{place}", columns[place], field.field_type, 0)
         elif constants.get(field.field_id) is not None:
             parts.append(_literal(constants[field.field_id], field.field_type))

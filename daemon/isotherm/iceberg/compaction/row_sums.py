@@ -11,11 +11,13 @@ DuckDB reads only files that this process has open, runs on one thread, and hold
 """
 
 import resource
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
@@ -31,6 +33,7 @@ from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths, nearby
 from isotherm.iceberg.compaction.row_hash import key, row_hash
+from isotherm.iceberg.row_ids import inherited_sql
 
 HASH_MODULUS = 1 << 128
 
@@ -137,7 +140,9 @@ class RowSums:
         """The equality deletes whose keys these are."""
         self._shared: frozenset[tuple[str, int | None]] | None = None
         """The same, as one set for all data files that are asked; None while keys are added."""
-        self._equality, self._ages = equality, [file.sequence_number for file in data]
+        self._equality, self._files = equality, data
+        self._with_vector: set[int] = set()
+        """The data files that have a deletion vector: no position-delete file applies to them."""
         self._asked: dict[int, list[frozenset[tuple[str, int | None]]]] = {}
         """For each data file the equality deletes that it was asked for: a set that many share, and not one for each."""
         for number, file in enumerate(data):
@@ -157,7 +162,7 @@ class RowSums:
             (name, number)
             for (name,) in names
             for number, added in self._data.get(normalised(name), ())
-            if added <= sequence_number
+            if added <= sequence_number and number not in self._with_vector
         ]
         if not meant:
             return
@@ -170,6 +175,17 @@ class RowSums:
             f"FROM read_parquet('{path}') AS one JOIN named ON named.path = CAST(one.file_path AS VARCHAR)"
         ).fetchall()
         self._deletes += kept
+        self._touched = None
+
+    def delete_positions(self, number: int, positions: "array[int]") -> None:
+        """Take the positions of a deletion vector out of the data file of this number."""
+        self._limit_memory(len(positions))
+        values = pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+        self._duckdb.register("vector", pa.table({"position": values}))
+        self._duckdb.execute(f"INSERT INTO deleted SELECT {number}, position FROM vector")  # noqa: S608 (made here)
+        self._duckdb.unregister("vector")
+        self._with_vector.add(number)
+        self._deletes += len(positions)
         self._touched = None
 
     def add_keys(self, path: str, delete: LiveFile, columns: Sequence[KeyColumn], size_bytes: int) -> None:
@@ -212,7 +228,8 @@ class RowSums:
     def _check_asked(self, number: int) -> None:
         """Where a delete file was passed over, both engines would have passed over it."""
         asked = frozenset[tuple[str, int | None]]().union(*self._asked.get(number, ()))
-        younger = (one for one in self._equality if one.sequence_number > self._ages[number])
+        age = self._files[number].sequence_number
+        younger = (one for one in self._equality if one.sequence_number > age)
         if left := [one.path for one in younger if one.identity not in asked]:
             why = f"{len(left)} equality-delete files were not asked of data file {number}: {min(left)}"
             raise RefusalError(Reason.MISMATCH, why)
@@ -250,7 +267,7 @@ class RowSums:
         """
         self._check_asked(number)
         columns = columns_of(self._duckdb, path, self._mapping)
-        parts = row_hash(columns, self._target, constants)
+        parts = row_hash(columns, self._target, constants, inherited_sql(self._files[number]))
         source = self._source(path, columns)
         if self._touched is None:
             self._touched = self._sort()

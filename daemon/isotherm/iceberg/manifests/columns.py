@@ -57,7 +57,15 @@ MOST_FILLER_BYTES = 4096
 """Of the entries that fill up: they take some thirty, and a forged schema may ask for any number."""
 _RUBBISH = b"\xff" * 16
 """No number ends here, nor does anything that begins with one."""
-_NAMES: Final = {0: "status", 1: "snapshot", 134: "content", 101: "format", 103: "rows", 104: "bytes"}
+_NAMES: Final = {
+    0: "status",
+    1: "snapshot",
+    134: "content",
+    101: "format",
+    103: "rows",
+    104: "bytes",
+    145: "blob",
+}
 """Columns by the ids of their fields, as the specification has them."""
 _SKIPPED = "_"
 
@@ -209,6 +217,7 @@ def _table(
     }
     # Version 1 may leave it out: there are only data files.
     is_told = "content" in batch.column_names
+    size = batch.column("bytes")
     content = batch.column("content") if is_told else pa.nulls(batch.num_rows, pa.int32())
     return pa.table(
         {
@@ -218,7 +227,7 @@ def _table(
             "content": pc.fill_null(content, 0),
             "puffin": pc.equal(pc.utf8_upper(batch.column("format")), FileFormat.PUFFIN.value),
             "rows": batch.column("rows"),
-            "bytes": batch.column("bytes"),
+            "bytes": pc.coalesce(batch.column("blob"), size) if "blob" in batch.column_names else size,
             "reached": _reached(batch, time_column),
         }
     )

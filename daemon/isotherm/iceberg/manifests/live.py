@@ -24,7 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from isotherm.clients.manifests.avro import UnreadableError
-from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.clients.manifests.reading import Manifest, entries, first_row_id, read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key, may_hold
@@ -57,6 +57,7 @@ class LiveEntry:
     sequence_number: int
     """Its data sequence number: deletes apply by it. Tables of version 1 have none, which counts as 0."""
     size_bytes: int
+    """Of a deletion vector those of its blob."""
     rows: int
     file_format: FileFormat
     is_encrypted: bool
@@ -68,6 +69,8 @@ class LiveEntry:
     """The columns by which equality deletes name rows."""
     is_global: bool = False
     """Equality deletes of a spec that divides nothing: they apply to data of every spec and partition."""
+    first_row_id: int | None = None
+    """Of a data file: the id of its first row, where rows have ids (format version 3)."""
 
     @property
     def identity(self) -> tuple[str, int | None]:
@@ -85,6 +88,7 @@ class LiveEntry:
             content_offset=self.content_offset,
             referenced_data_file=self.referenced_data_file,
             equality_ids=self.equality_ids,
+            first_row_id=self.first_row_id,
         )
 
 
@@ -198,8 +202,10 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
     texts = (path, file._data[17] or "")  # noqa: SLF001 (0.12 has no property for field 143)
     if max(map(len, texts)) > MAX_PATH_CHARS or len(file.equality_ids or ()) > MAX_PATH_CHARS:
         raise UnreadableError(f"a file's location has more than {MAX_PATH_CHARS} characters: {path[:100]}…")
-    if not 0 <= file.file_size_in_bytes <= MAX_FILE_BYTES:
-        raise UnreadableError(f"{path} cannot have {file.file_size_in_bytes} bytes, as its manifest says")
+    blob_bytes: int | None = file._data[19]  # noqa: SLF001 (0.12 has no property for field 145)
+    size_bytes = file.file_size_in_bytes if blob_bytes is None else blob_bytes
+    if not 0 <= size_bytes <= MAX_FILE_BYTES:
+        raise UnreadableError(f"{path} cannot have {size_bytes} bytes, as its manifest says")
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
     names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
     bounds = _path_bounds(file) if names_data_files else (None, None)
@@ -210,7 +216,7 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
         spec_id=spec_id,
         partition=partition,
         sequence_number=entry.sequence_number or 0,
-        size_bytes=file.file_size_in_bytes,
+        size_bytes=size_bytes,
         rows=file.record_count,
         file_format=file.file_format,
         is_encrypted=file.key_metadata is not None,
@@ -218,6 +224,7 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
         referenced_data_file=_referenced(file, bounds) if names_data_files else None,
         equality_ids=tuple(file.equality_ids or ()) if kind is FileKind.EQUALITY_DELETES else (),
         is_global=kind is FileKind.EQUALITY_DELETES and is_whole,
+        first_row_id=first_row_id(file) if kind is FileKind.DATA else None,
     )
 
 

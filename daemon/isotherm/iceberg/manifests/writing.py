@@ -1,11 +1,8 @@
-"""Writing manifests and manifest lists of format version 2, for data and for delete files.
+"""Writing manifests and manifest lists of format versions 2 and 3, for data and for delete files.
 
 PyIceberg's own writers know no delete manifests, drop `referenced_data_file`, and declare `equality_ids` in a way
 that Java cannot read; its Avro layer and its types are what is used here. What an entry says is the caller's
 business. A file is written once, whole, and never changed.
-
-Version 3 has its place in `_entry_schema` and in the list's `first_row_id`; until then it is refused when a job is
-bound.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +30,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     DoubleType,
@@ -46,7 +43,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.clients.manifests.reading import READ_VERSION
+from isotherm.clients.manifests.reading import MANIFEST_ROW_ID, READ_VERSION, first_row_id
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.partition_values import partition_type, signed_halves
 
@@ -151,14 +148,14 @@ def write_manifest(
     coming = iter(entries)
     with AvroOutputFile[ManifestEntry](
         io.new_output(location),
-        file_schema=_entry_schema(2, partition),
+        file_schema=_entry_schema(_version(metadata), partition),
         schema_name="manifest_entry",
         record_schema=_entry_schema(READ_VERSION, partition),
         metadata={
             "schema": metadata.schema().model_dump_json(),
             "partition-spec": to_json(spec.fields).decode(),
             "partition-spec-id": str(spec_id),
-            "format-version": "2",
+            "format-version": str(_version(metadata)),
             "content": "data" if content == ManifestContent.DATA else "deletes",
             AVRO_CODEC_KEY: _codec(metadata),
         },
@@ -193,26 +190,58 @@ def write_manifest_list(
     parent_id: int,
     sequence_number: int,
     manifests: Sequence[ManifestFile],
-) -> None:
-    """Write the list of a snapshot's manifests; new ones get the snapshot's sequence number."""
+) -> int:
+    """Write the list of a snapshot's manifests; new ones get the snapshot's sequence number, and in version 3 row ids.
+
+    Returns:
+        How many row ids were assigned, from the table's `next-row-id` on: none in version 2.
+    """
+    version = _version(metadata)
+    first = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
+    listed, assigned = _listed(manifests, sequence_number, first)
     with AvroOutputFile[ManifestFile](
         io.new_output(location),
-        file_schema=MANIFEST_LIST_FILE_SCHEMAS[2],
+        file_schema=MANIFEST_LIST_FILE_SCHEMAS[version],
         schema_name="manifest_file",
         record_schema=MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
         metadata={
             "snapshot-id": str(snapshot_id),
             "parent-snapshot-id": str(parent_id),
             "sequence-number": str(sequence_number),
-            "format-version": "2",
+            **({} if first is None else {"first-row-id": str(first)}),
+            "format-version": str(version),
             AVRO_CODEC_KEY: _codec(metadata),
         },
     ) as avro:
-        avro.write_block([_listed(manifest, sequence_number) for manifest in manifests])
+        avro.write_block(listed)
+    return assigned
 
 
-def _listed(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
-    """A manifest with what the list assigns. A new value: one that lost a race is listed again with another."""
+def _version(metadata: TableMetadata) -> Literal[2, 3]:
+    """The format in which a table's manifests are written. Others are refused when a job is bound."""
+    return 3 if metadata.format_version == 3 else 2
+
+
+def _listed(
+    manifests: Iterable[ManifestFile], sequence_number: int, next_row_id: int | None
+) -> tuple[list[ManifestFile], int]:
+    """Manifests with what the list assigns, and how many row ids that takes.
+
+    Those of data that have no first row id get the next one, and as many as they have rows, also where each file has its
+    own already: so does Iceberg's Java.
+    """
+    found, assigned = [], 0
+    for one in manifests:
+        manifest = _with_number(one, sequence_number)
+        if next_row_id is not None and manifest.content == ManifestContent.DATA and first_row_id(one) is None:
+            manifest._data[MANIFEST_ROW_ID] = next_row_id + assigned  # noqa: SLF001 (0.12 has no property for it)
+            assigned += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+        found.append(manifest)
+    return found, assigned
+
+
+def _with_number(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
+    """A manifest with its sequence numbers. A new value: one that lost a race is listed again with another."""
     values: list[Any] = list(manifest._data)  # noqa: SLF001 (PyIceberg's copy() would share it)
     listed = ManifestFile(*values)
     if listed.sequence_number == UNASSIGNED:

@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 13
+VERSION = 14
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
