@@ -10,20 +10,6 @@ HANGING = "service/test_hanging_commits.py::"
 
 MUTANTS = (
     Mutant(
-        "rows that have a value by their column's default are rewritten without it",
-        "iceberg/unsupported.py",
-        "if name := column_with_default(metadata):",
-        "if name := '':",
-        "iceberg/test_initial_defaults.py::test_a_table_with_a_default_is_not_rewritten[itself]",
-    ),
-    Mutant(
-        "a default within a column is not seen",
-        "iceberg/initial_defaults.py",
-        "waiting += _fields_of(field.field_type)",
-        "_fields_of(field.field_type)",
-        "iceberg/test_initial_defaults.py::test_a_table_with_a_default_is_not_rewritten[within]",
-    ),
-    Mutant(
         "keys are looked for in any number of files",
         "core/planner/debt.py",
         "if data.files + equality.files + positions.files > MAX_JOB_OPENS:",
@@ -447,5 +433,12 @@ MUTANTS = (
         "writes_positions = format_version < WITH_ROW_IDS",
         "writes_positions = True",
         "core/planner/test_plan.py::test_in_version_3_nobody_writes_new_position_deletes",
+    ),
+    Mutant(
+        "rows that have a value by their column's default are rewritten without it",
+        "iceberg/compaction/projection.py",
+        "value = constants.get(field.field_id, initial_default(field))",
+        "value = constants.get(field.field_id)",
+        "iceberg/compaction/test_initial_defaults.py::test_defaults_of_types_that_spark_does_not_know",
     ),
 )

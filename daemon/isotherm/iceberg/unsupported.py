@@ -4,9 +4,10 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from isotherm.core.model.tables import COMPACTED
-from isotherm.iceberg.initial_defaults import MOST_SAID, column_with_default
 from isotherm.iceberg.row_ids import FIELDS
 
+MOST_SAID = 100
+"""Characters of a name: each partition's verdict repeats it."""
 _NO_TYPES = (TimestampNanoType, TimestamptzNanoType, UnknownType)
 """Types of which no value is written here: of format 3, as far as PyIceberg knows its types at all."""
 
@@ -15,8 +16,6 @@ def unsupported(metadata: TableMetadata) -> str:
     """Why nothing of a table can be compacted yet, or nothing where it can."""
     if metadata.format_version not in COMPACTED:
         return f"format version {metadata.format_version} is followed, not yet rewritten"
-    if name := column_with_default(metadata):
-        return f"column {name} has an initial default, which cannot be written into its rows yet"
     return _of_version_3(metadata) if isinstance(metadata, TableMetadataV3) else ""
 
 

@@ -71,14 +71,10 @@ from support.planned import COLD, POLICY
             "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
         (
-            {
-                "facts": facts(
-                    unsupported="column country has an initial default, which cannot be written into its rows yet"
-                )
-            },
+            {"facts": facts(unsupported="column at has type timestamp_ns, which cannot be written yet")},
             Verdict.UNSUPPORTED,
             (
-                "column country has an initial default, which cannot be written into its rows yet; debt 2.50: "
+                "column at has type timestamp_ns, which cannot be written yet; debt 2.50: "
                 "10 of 4 files below 96.0 MiB"
             ),
         ),
@@ -97,7 +93,7 @@ from support.planned import COLD, POLICY
         "audited-long-ago",
         "paused",
         "paused-until-now",
-        "with-a-default",
+        "of-a-type",
         "unsupported",
     ],
 )

@@ -6,6 +6,7 @@ one is compared as what it is now.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -20,6 +21,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.initial_defaults import initial_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class KeyColumn:
     schema: Schema
     """This column alone; it may be null."""
     type: IcebergType
+    initial_default: Any = None
+    """What rows of files that lack it have in it."""
 
 
 def key_columns(metadata: TableMetadata, ids: Iterable[int]) -> tuple[KeyColumn, ...]:
@@ -68,8 +72,9 @@ def _key_column(metadata: TableMetadata, field_id: int) -> KeyColumn:
     if isinstance(of, UUIDType):
         # Up to 1.12 at least, it holds the bounds of deletes against those of data in another order than they are made in.
         raise _refused(f"column {found.name} is a {of}, and Iceberg's Java passes over deletes by such keys")
-    alone = Schema(NestedField(field_id, found.name, of, required=False))
-    return KeyColumn(field_id, found.name, alone, of)
+    default = found.initial_default
+    alone = Schema(NestedField(field_id, found.name, of, required=False, initial_default=default))
+    return KeyColumn(field_id, found.name, alone, of, initial_default(found))
 
 
 def _refused(why: str) -> RefusalError:

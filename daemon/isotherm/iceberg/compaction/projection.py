@@ -1,7 +1,7 @@
 """Rows of older files in the table's present schema, with Arrow: these are the rows that are written.
 
 Columns are matched by field id, at every depth: renamed, reordered, added, dropped and widened ones. A column that
-a file lacks is null, or the constant that its partition gives it. A file without ids gets them from the table's name
+a file lacks is the constant that its partition gives it, or its initial default, or null. A file without ids gets them from the table's name
 mapping, or else by the order of its columns, as in Java. Whether the rows are right is for `row_sums` to say, which shares
 no code with this. (PyIceberg's own projection turns null lists and maps of structs into empty ones.)
 
@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
+
+from isotherm.iceberg.compaction.initial_defaults import initial_default
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -111,11 +113,20 @@ def project(
     for field, arrow_field in zip(target.fields, arrow, strict=True):
         if (place := places.get(field.field_id)) is not None:
             arrays.append(_projected(batch.column(place), columns[place], field.field_type, arrow_field.type))
-        elif (value := constants.get(field.field_id)) is not None:
-            arrays.append(pa.repeat(pa.scalar(value, type=arrow_field.type), batch.num_rows))
         else:
-            arrays.append(pa.nulls(batch.num_rows, type=arrow_field.type))
+            value = constants.get(field.field_id, initial_default(field))
+            arrays.append(_repeated(value, batch.num_rows, arrow_field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+def _repeated(value: Any, rows: int, arrow: pa.DataType) -> pa.Array:
+    """One value, or null, for each row."""
+    if value is None:
+        return pa.nulls(rows, type=arrow)
+    if isinstance(arrow, pa.UuidType):
+        stored = pa.repeat(pa.scalar(value.bytes, type=arrow.storage_type), rows)
+        return pa.ExtensionArray.from_storage(arrow, stored)
+    return pa.repeat(pa.scalar(value, type=arrow), rows)
 
 
 def _projected(array: pa.Array, node: Node, target: IcebergType, arrow: pa.DataType) -> pa.Array:
@@ -147,7 +158,7 @@ def _projected_struct(array: pa.Array, node: Node, target: StructType, arrow: pa
                 _projected(array.field(place), node.children[place], field.field_type, child.type)
             )
         else:
-            children.append(pa.nulls(len(array), type=child.type))
+            children.append(_repeated(initial_default(field), len(array), child.type))
     return pa.StructArray.from_arrays(children, fields=list(arrow), mask=array.is_null())
 
 

@@ -74,7 +74,9 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
                     keep = deleted.keep(file, start, batch.num_rows)
                     positions = pa.arange(start, start + batch.num_rows).filter(keep)
                     start += batch.num_rows
-                    told = project(batch.filter(keep), source.columns, output.schema, output.arrow, constants)
+                    told = project(
+                        batch.filter(keep), source.columns, metadata.schema(), output.arrow, constants
+                    )
                     rows = filled(told, file, positions)
                     with writing():
                         output.write(rows)

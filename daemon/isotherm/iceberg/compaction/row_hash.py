@@ -26,6 +26,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.iceberg.compaction.columns import Column
+from isotherm.iceberg.compaction.initial_defaults import initial_default
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 
 
@@ -52,20 +53,21 @@ def row_hash(
             parts.append(f"CAST(coalesce({told}{otherwise}) AS {_sql_type(field.field_type)})")
         elif place is not None:
             parts += _parts(f"c{place}", columns[place], field.field_type, 0)
-        elif constants.get(field.field_id) is not None:
-            parts.append(_literal(constants[field.field_id], field.field_type))
+        elif (value := constants.get(field.field_id, initial_default(field))) is not None:
+            parts.append(_literal(value, field.field_type))
         else:
             parts += _parts("NULL", None, field.field_type, 0)
     return f"hash({', '.join(parts)})"
 
 
 def key(columns: Sequence[Column], wanted: KeyColumn, constants: Mapping[int, Any]) -> str:
-    """A key column, in the table's type. What a file lacks is null, or what its partition says."""
+    """A key column, in the table's type. What a file lacks its partition says, or its default, or it is null."""
     place = next((place for place, one in enumerate(columns) if one.field_id == wanted.field_id), None)
     if place is not None:
         return as_held(f"c{place}", columns[place], wanted.type)
-    if constants.get(wanted.field_id) is not None:
-        return _literal(constants[wanted.field_id], wanted.type)
+    value = constants.get(wanted.field_id, wanted.initial_default)
+    if value is not None:
+        return _literal(value, wanted.type)
     return as_held("NULL", None, wanted.type)
 
 
@@ -82,7 +84,10 @@ def _parts(value: str, column: Column | None, target: IcebergType, depth: int) -
             parts = [f"({value} IS NULL)"]
             for field in fields:
                 place = by_id.get(field.field_id)
-                if column is None or place is None:
+                if column is not None and place is None and field.initial_default is not None:
+                    default = _literal(initial_default(field), field.field_type)
+                    parts.append(f"CASE WHEN {value} IS NULL THEN NULL ELSE {default} END")
+                elif column is None or place is None:
                     parts += _parts("NULL", None, field.field_type, depth)
                 else:
                     inner = f"struct_extract_at({value}, {place + 1})"

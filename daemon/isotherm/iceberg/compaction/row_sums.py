@@ -228,8 +228,7 @@ class RowSums:
     def _check_asked(self, number: int) -> None:
         """Where a delete file was passed over, both engines would have passed over it."""
         asked = frozenset[tuple[str, int | None]]().union(*self._asked.get(number, ()))
-        age = self._files[number].sequence_number
-        younger = (one for one in self._equality if one.sequence_number > age)
+        younger = (one for one in self._equality if one.sequence_number > self._files[number].sequence_number)
         if left := [one.path for one in younger if one.identity not in asked]:
             why = f"{len(left)} equality-delete files were not asked of data file {number}: {min(left)}"
             raise RefusalError(Reason.MISMATCH, why)
@@ -267,7 +266,8 @@ class RowSums:
         """
         self._check_asked(number)
         columns = columns_of(self._duckdb, path, self._mapping)
-        parts = row_hash(columns, self._target, constants, inherited_sql(self._files[number]))
+        inherited = inherited_sql(self._files[number]) if self._files else {}
+        parts = row_hash(columns, self._target, constants, inherited)
         source = self._source(path, columns)
         if self._touched is None:
             self._touched = self._sort()
