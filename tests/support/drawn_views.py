@@ -184,7 +184,7 @@ OF_COMPACT = st.fixed_dictionaries(
         "max_delete_ratio": st.floats(0.01, 2),
         "max_position_deletes": st.one_of(st.just("learned"), st.integers(1, 60)),
         "max_equality_deletes": st.integers(1, 60),
-        "max_deletion_vectors": st.integers(1, 60),
+        "max_deletion_vectors": st.one_of(st.none(), st.integers(1, 60)),
     }
 )
 OF_EXPIRE = st.fixed_dictionaries(

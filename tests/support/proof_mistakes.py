@@ -36,8 +36,8 @@ DELETES = {
     ),
     "deletes apply to younger files": ("pc.if_else(is_younger, None, paths)", "paths"),
     "the last delete file is forgotten": (
-        "in _positions_in(path, delete, paths, written_at, spellings):",
-        "in _positions_in(path, delete, paths, written_at, spellings) if delete != job.delete_files[-1] else ():",
+        "in _positions_in(path, delete, asked, written_at, spellings):",
+        "in _positions_in(path, delete, asked, written_at, spellings) if delete != job.delete_files[-1] else ():",
     ),
     "files of a batch are not told apart": (
         "yield number, positions[start:end]",

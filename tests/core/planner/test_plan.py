@@ -112,6 +112,17 @@ def test_vectors_are_applied_with_their_data():
     assert decision.take.with_deletes
 
 
+def test_a_vector_for_each_data_file_is_no_reason_to_rewrite_them_unless_the_policy_says_so():
+    state = replace(partition(800, 128 * MIB), deletes={FileKind.DELETION_VECTORS: FileStats(800, 2000, 400)})
+    world = view({key(1): state}, facts=facts(format_version=3))
+    policies = Policy(), Policy(compact=Compact(max_deletion_vectors=100))
+
+    found = [plan(world, policy, NOW).of_partitions[0] for policy in policies]
+
+    assert [one.verdict for one in found] == [Verdict.CLEAN, Verdict.DUE]
+    assert "800 of 100 deletion vectors" in found[1].why
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_in_version_3_nobody_writes_new_position_deletes(version):
     """What was written before is applied, once it is many."""

@@ -59,7 +59,8 @@ def obviously(world, policy, now):
         full = small_files >= policy.compact.fill_files and small_bytes >= target
         dirty = rows > 0 and deleted / rows >= policy.compact.max_delete_ratio
         joined = rows > 0 and joins >= policy.compact.max_equality_deletes
-        vectored = rows > 0 and vectors.files >= policy.compact.max_deletion_vectors
+        most = policy.compact.max_deletion_vectors
+        vectored = rows > 0 and most is not None and vectors.files >= most
         if many or full or dirty or joined or vectored:
             due.add(name)
     return due

@@ -81,7 +81,7 @@ def counted_by_spark(spark: Any, table: str) -> Counter[tuple[tuple[Any, ...], .
     partition = "0" if unpartitioned else "partition"
     rows = spark.sql(
         f"SELECT {partition} AS p, content, file_format, count(*) AS n, sum(record_count) AS r, "
-        f"sum(file_size_in_bytes) AS b FROM lake.{table}.files GROUP BY 1, 2, 3"
+        f"sum(coalesce(content_size_in_bytes, file_size_in_bytes)) AS b FROM lake.{table}.files GROUP BY 1, 2, 3"
     ).collect()
     partitions: dict[Any, list[tuple[Any, ...]]] = {}
     for row in rows:

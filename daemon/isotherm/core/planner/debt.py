@@ -299,10 +299,9 @@ def _delete_triggers(partition: PartitionState, compact: Compact, most_positions
             score, why = 0.0, f"{why}, as few as their size allows"
         yield Trigger(POSITION_DELETES, score, why)
     if equality:
-        most = compact.max_equality_deletes
-        why = f"{equality.files} of {most} equality-delete files, {equality.rows} rows in them"
-        yield Trigger(EQUALITY_DELETES, equality.files / most, why)
-    if vectors:
-        most = compact.max_deletion_vectors
+        few = compact.max_equality_deletes
+        why = f"{equality.files} of {few} equality-delete files, {equality.rows} rows in them"
+        yield Trigger(EQUALITY_DELETES, equality.files / few, why)
+    if vectors and (most := compact.max_deletion_vectors) is not None:
         why = f"{vectors.files} of {most} deletion vectors"
         yield Trigger("compact.max_deletion_vectors", vectors.files / most, why)

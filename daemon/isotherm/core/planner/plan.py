@@ -104,11 +104,10 @@ def _decide_compaction(
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     has_time = time_span(key, view.around.fields) is not None
-    version = view.facts.format_version
-    full = debt(partition, policy.compact, has_time=has_time, format_version=version)
+    full = _owed(partition, policy, view, has_time=has_time)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
-    full = full if old is None else debt(old.partition, policy.compact, format_version=version)
+    full = full if old is None else _owed(old.partition, policy, view)
     owed = _convertible(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most = most_bytes(allowed)
@@ -152,6 +151,12 @@ def _decide_compaction(
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts)
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
+
+
+def _owed(partition: PartitionState, policy: Policy, view: View, *, has_time: bool = True) -> Debt:
+    """The debt of a partition of this table."""
+    version = view.facts.format_version
+    return debt(partition, policy.compact, has_time=has_time, format_version=version)
 
 
 def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Verdict, str, Wake] | None:

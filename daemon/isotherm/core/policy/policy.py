@@ -167,8 +167,9 @@ class Compact(Settings):
     half as many at the most. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
-    max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100
-    """Due also at this many deletion vectors: each is one more request for every reader."""
+    max_deletion_vectors: Annotated[Count, Field(ge=1)] | None = None
+    """Due also at this many deletion vectors. A data file has one at the most, which is one more request for its readers, and
+    to take it away the file is rewritten. So by default only their rows count: `max_delete_ratio`."""
 
 
 class Expire(Settings):

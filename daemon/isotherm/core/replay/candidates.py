@@ -90,7 +90,11 @@ STEPS = (
     Step("compact.rest", lambda span_ms: (span_ms // 4, 3 * span_ms) if span_ms else (6 * HOUR_MS,)),
     Step("compact.max_position_deletes", _fewer_and_more_deletes, needs=FileKind.POSITION_DELETES),
     Step("compact.max_equality_deletes", lambda n: (n // 2, 4 * n), needs=FileKind.EQUALITY_DELETES),
-    Step("compact.max_deletion_vectors", lambda n: (n // 2, 2 * n), needs=FileKind.DELETION_VECTORS),
+    Step(
+        "compact.max_deletion_vectors",
+        lambda n: (n // 2, 2 * n) if n else (100,),
+        needs=FileKind.DELETION_VECTORS,
+    ),
     Step("cold.quiet_commits", lambda _: (0,)),
     Step("cold.late_write_risk", lambda risk: (min(4 * risk, 1.0),), needs_time=True),
 )

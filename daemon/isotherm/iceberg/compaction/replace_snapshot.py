@@ -5,7 +5,7 @@ that is written is noted, so that whatever the commit comes to can say what it l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +17,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
@@ -30,10 +30,11 @@ from pyiceberg.table.update import (
 )
 
 from isotherm.clients.manifests.reading import Manifest, entries, first_row_id, read_manifest_list
-from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
+from isotherm.contract.summary import BEHIND_MS
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.replace_summary import no_numbers, summary
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
@@ -47,16 +48,6 @@ from isotherm.iceberg.manifests.writing import (
     write_manifest_list,
 )
 from isotherm.iceberg.values import name_mapping_of
-
-_TOTALS = (
-    ("total-data-files", "added-data-files", "deleted-data-files"),
-    ("total-delete-files", "added-delete-files", "removed-delete-files"),
-    ("total-records", "added-records", "deleted-records"),
-    ("total-files-size", "added-files-size", "removed-files-size"),
-    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
-    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
-)
-"""Counters of a summary: the total, what adds to it, what takes from it."""
 
 
 class AssertUnmoved(ValidatableTableRequirement):
@@ -139,9 +130,7 @@ class ReplaceSnapshot:
             metadata, f"snap-{self.snapshot_id}-{attempt}-isotherm-{self.job.job_id}.avro"
         )
         before = {} if head.summary is None else head.summary.additional_properties
-        self.left_out = tuple(
-            total for total, *_ in _TOTALS if total in before and not NUMBER.fullmatch(before[total])
-        )
+        self.left_out = no_numbers(before)
         manifests = self._manifests(table, listed, {entry.identity for entry in leaving})
         self.written.append(location)
         row_ids = write_manifest_list(
@@ -156,7 +145,7 @@ class ReplaceSnapshot:
             # it was, PyIceberg would make it the present time, which may lie before that of the snapshot.
             timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1),
             manifest_list=location,
-            summary=_summary(self.job, self.rewrite, leaving, before, self.now_ms),
+            summary=summary(self.job, self.rewrite, leaving, before, self.now_ms),
             schema_id=metadata.current_schema_id,
             first_row_id=first_row_id,
             added_rows=None if first_row_id is None else row_ids,
@@ -357,51 +346,3 @@ class ReplaceSnapshot:
             max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
             min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
         )
-
-
-def _summary(
-    job: CompactionJob,
-    rewrite: Rewrite,
-    leaving: Iterable[LiveEntry],
-    before: Mapping[str, str],
-    now_ms: int,
-) -> Summary:
-    """The counters that Spark's own rewrite writes, and whose work it is.
-
-    Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
-    """
-    counts, vectors = UpdateMetrics(), 0
-    for file in rewrite.files:
-        counts.added_data_files += 1
-        counts.added_records += file.rows
-        counts.added_file_size += file.size_bytes
-    for file in rewrite.merged.files:
-        counts.added_delete_files += 1
-        counts.added_pos_delete_files += 1
-        counts.added_pos_deletes += file.rows
-        counts.added_file_size += file.size_bytes
-    for entry in leaving:
-        counts.removed_file_size += entry.size_bytes
-        if entry.kind is FileKind.DATA:
-            counts.removed_data_files += 1
-            counts.deleted_records += entry.rows
-        elif entry.kind is FileKind.EQUALITY_DELETES:
-            counts.removed_delete_files += 1
-            counts.removed_eq_delete_files += 1
-            counts.removed_eq_deletes += entry.rows
-        else:
-            counts.removed_delete_files += 1
-            vectors += entry.kind is FileKind.DELETION_VECTORS
-            counts.removed_pos_delete_files += entry.kind is FileKind.POSITION_DELETES
-            counts.removed_pos_deletes += entry.rows
-    said = counts.to_dict()
-    if vectors:
-        said["removed-dvs"] = str(vectors)
-    totals = {}
-    for total, plus, minus in _TOTALS:
-        if NUMBER.fullmatch(before.get(total, "")):
-            after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
-            if after >= 0:
-                totals[total] = str(after)
-    ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash, COMMITTED_AT: str(now_ms)}
-    return Summary(operation=Operation.REPLACE, **said, **{"changed-partition-count": "1"}, **totals, **ours)

@@ -8,7 +8,7 @@ partition. Files get names that follow from the job id alone, so that whatever a
 may be killed at any moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -18,15 +18,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
 from isotherm.clients.storage import properties_with_retries
+from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.iceberg.compaction.delete_files import merged_deletes
-from isotherm.iceberg.compaction.deleted_rows import deleted_rows
+from isotherm.iceberg.compaction.deleted_rows import Deleted, deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
@@ -69,15 +71,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
                 # Both engines release the interpreter: the second core sums while this one writes.
                 tally = beside.submit(sums.sum, path, number, constants)
                 source = Source(path, file, wanted, mapping)
-                start = 0
-                for batch in source.batches():
-                    keep = deleted.keep(file, start, batch.num_rows)
-                    positions = pa.arange(start, start + batch.num_rows).filter(keep)
-                    start += batch.num_rows
-                    told = project(
-                        batch.filter(keep), source.columns, metadata.schema(), output.arrow, constants
-                    )
-                    rows = filled(told, file, positions)
+                for rows in _live_rows(source, file, deleted, metadata.schema(), output.arrow, constants):
                     with writing():
                         output.write(rows)
                 found.append(tally.result())
@@ -106,6 +100,23 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         merged=merged,
         has_row_ids=metadata.format_version >= WITH_ROW_IDS,
     )
+
+
+def _live_rows(
+    source: Source,
+    file: LiveFile,
+    deleted: Deleted,
+    target: Schema,
+    arrow: pa.Schema,
+    constants: Mapping[int, Any],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that no delete removes, as the table has them now."""
+    start = 0
+    for batch in source.batches():
+        keep = deleted.keep(file, start, batch.num_rows)
+        positions = pa.arange(start, start + batch.num_rows).filter(keep)
+        start += batch.num_rows
+        yield filled(project(batch.filter(keep), source.columns, target, arrow, constants), file, positions)
 
 
 def _output(io: FileIO, job: CompactionJob, metadata: TableMetadata, live_rows: int) -> Output:

@@ -73,6 +73,33 @@ def out_of_memory(target: Schema) -> str:
     )
 
 
+def _connected(memory_bytes: int, locations: Iterable[str]) -> duckdb.DuckDBPyConnection:
+    """DuckDB with so much memory and one thread, which opens nothing but local files at these locations, and copies."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{memory_bytes}B",
+            "threads": 1,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            # Under one descriptor there is one file after another.
+            "enable_external_file_cache": False,
+            "temp_directory": "",
+        },
+    )
+    connection.execute("SET disable_parquet_prefetching = true")
+    # A footer's `geo` key would turn bytes into geometries, which come back as other bytes.
+    connection.execute("SET enable_geoparquet_conversion = false")
+    # It would take the extremes in a footer for those of all values, though they leave out what is no number. Nor
+    # is it a proof of a footer to believe it.
+    connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET allowed_directories = ['{FOLDER}']")
+    connection.execute("SET allowed_paths = ?", [local_paths(locations)])
+    connection.execute("SET enable_external_access = false")
+    return connection
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The rows of a data file: all, those that no delete removes, and the sum of the hashes of those."""
@@ -103,28 +130,7 @@ class RowSums:
             equality: the equality deletes that must have been asked of each data file before it is summed up.
         """
         self._target, self._mapping, self._memory_bytes = target, mapping, memory_for(target)
-        self._duckdb = duckdb.connect(
-            ":memory:",
-            config={
-                "memory_limit": f"{self._memory_bytes}B",
-                "threads": 1,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                # Under one descriptor there is one file after another.
-                "enable_external_file_cache": False,
-                "temp_directory": "",
-            },
-        )
-        self._duckdb.execute("SET disable_parquet_prefetching = true")
-        # A footer's `geo` key would turn bytes into geometries, which come back as other bytes.
-        self._duckdb.execute("SET enable_geoparquet_conversion = false")
-        # It would take the extremes in a footer for those of all values, though they leave out what is no number. Nor
-        # is it a proof of a footer to believe it.
-        self._duckdb.execute("SET disabled_optimizers = 'statistics_propagation'")
-        self._duckdb.execute("SET TimeZone = 'UTC'")
-        self._duckdb.execute(f"SET allowed_directories = ['{FOLDER}']")
-        self._duckdb.execute("SET allowed_paths = ?", [local_paths(locations)])
-        self._duckdb.execute("SET enable_external_access = false")
+        self._duckdb = _connected(self._memory_bytes, locations)
         self._duckdb.execute("CREATE TABLE named (path VARCHAR, number INTEGER)")
         self._duckdb.execute("CREATE TABLE deleted (number INTEGER, position BIGINT)")
         self._deletes = 0
