@@ -168,11 +168,12 @@ def by_kind(counts: dict[Key, dict[Any, FileStats]], fields: Iterable[int]) -> C
 
 
 def _named(stats: dict[FileKind, FileStats]) -> Counter:
-    """Counters that are zero are absent."""
+    """Counters that are zero are absent; so are the bytes of vectors, of which PyIceberg reads their whole file's."""
     named = {
         f"{kind.value} {name}": getattr(one, name)
         for kind, one in stats.items()
         for name in ("files", "rows", "bytes")
+        if (kind, name) != (FileKind.DELETION_VECTORS, "bytes")
     }
     return Counter({name: count for name, count in named.items() if count})
 

@@ -144,8 +144,8 @@ PROJECTION = {
         "if (place := None) is not None:\n            children",
     ),
     "a column that is the partition's is null": (
-        "elif (value := constants.get(field.field_id)) is not None:",
-        "elif (value := None) is not None:",
+        "value = constants.get(field.field_id, initial_default(field))",
+        "value = None",
     ),
 }
 WRITER = {
