@@ -30,8 +30,8 @@ field that the spec does not have, are one and the same, in Java's unified type 
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -88,7 +88,8 @@ class Reader:
 def _live(file: Any, spec_id: int, ids: list[int]) -> Live:
     key = neutral((field_id, file.partition[place]) for place, field_id in enumerate(ids))
     kind = _kind(int(file.content), file.file_format == FileFormat.PUFFIN)
-    return Live(file.file_path, kind, key, spec_id, file.record_count, file.file_size_in_bytes)
+    size = 0 if kind is FileKind.DELETION_VECTORS else file.file_size_in_bytes
+    return Live(file.file_path, kind, key, spec_id, file.record_count, size)
 
 
 def neutral(values: Iterable[tuple[int, Any]]) -> Key:
@@ -121,12 +122,22 @@ def _kind(content: int, is_puffin: bool) -> FileKind:
 
 def believed(partitions: Iterable[Any]) -> dict[Key, dict[Any, FileStats]]:
     """What the daemon's fold says: by size bucket for data, by kind for deletes."""
-    return {_neutral_key(row.key): {**row.state.data, **row.state.deletes} for row in partitions}
+    return {_neutral_key(row.key): _slots(row.state) for row in partitions}
 
 
 def scanned(partitions: dict[Any, PartitionState]) -> dict[Key, dict[Any, FileStats]]:
     """The daemon's own full scan, in the same form."""
-    return {_neutral_key(key): {**state.data, **state.deletes} for key, state in partitions.items()}
+    return {_neutral_key(key): _slots(state) for key, state in partitions.items()}
+
+
+def _slots(state: PartitionState) -> dict[Any, FileStats]:
+    return {**state.data, **without_bytes_of_vectors(state.deletes)}
+
+
+def without_bytes_of_vectors(stats: Mapping[FileKind, FileStats]) -> dict[FileKind, FileStats]:
+    """PyIceberg reads those of their whole file."""
+    vectors = FileKind.DELETION_VECTORS
+    return {kind: replace(one, bytes=0) if kind is vectors else one for kind, one in stats.items()}
 
 
 def _neutral_key(key: str) -> Key:
