@@ -268,7 +268,23 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
             for one, (by, _, reached) in mine.items()
             if not by and (table_uuid or reached < marks[one].through)
         ),
+        cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
     )
+
+
+def with_known(mark: Mark, old: Mark | None, position: Position, known: Mapping[str, Known]) -> Mark:
+    """The mark of a partition with what is known of the topic's tables; of those that are gone, what the old one says."""
+    if old is None or old.topic_id != mark.topic_id:
+        old = Mark(mark.through)
+    tables, halted, since = dict(old.tables), set(old.halted), dict(old.since)
+    for name, said in known.items():
+        if position in said.through and said.topic_ids.get(position[0], "") == mark.topic_id:
+            by = "" if position in said.noted else said.uuid
+            tables[name] = (by, said.vector.get(position), said.through[position])
+            halted = halted | {name} if said.is_halted else halted - {name}
+            since[name] = said.cuts.get(position, 0)
+    since = {name: seen_ms for name, seen_ms in since.items() if seen_ms}
+    return replace(mark, tables=tables, halted=frozenset(halted), since=since)
 
 
 def named(marks: Mapping[Position, Mark]) -> set[str]:

@@ -88,7 +88,7 @@ class Looking:
             groups,
             refused,
             from_offsets,
-            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}, at.cuts),
             valid_through_ms,
         )
 
