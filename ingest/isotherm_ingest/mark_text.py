@@ -45,6 +45,8 @@ class Mark:
     """Where Kafka lost its newest messages (`plan.cuts`)."""
     since: Mapping[str, int] = field(default_factory=dict)
     """By table, when the newest cut was seen that what is known of it knows of; of those that know of none, nothing."""
+    is_whole: bool = True
+    """Whether every table found room; of one that is not among them, something may have been known."""
 
     def is_of(self, topic_id: str) -> bool:
         """Whether it is of the topic that has this id, as far as both are known."""
@@ -85,6 +87,8 @@ def _plain(mark: Mark, tables: Mapping[str, Said]) -> str:
     said: dict[str, Any] = {"id": mark.topic_id, "by": mark.by, "tables": tables}
     if halted := sorted(mark.halted & tables.keys()):
         said["halted"] = halted
+    if not mark.is_whole:
+        said["left"] = 1
     if mark.cuts:
         said["cuts"] = [astuple(one) for one in mark.cuts]
         said["since"] = {name: seen_ms for name, seen_ms in mark.since.items() if name in tables}
@@ -102,6 +106,8 @@ def _packed(mark: Mark, tables: Mapping[str, Said]) -> str:
         "reached": [mark.through - tables[name][2] for name in names],
         "halted": [place for place, name in enumerate(names) if name in mark.halted],
     }
+    if not mark.is_whole or len(tables) < len(mark.tables):
+        said["left"] = 1
     if mark.cuts:
         said["cuts"] = [astuple(one) for one in mark.cuts]
         said["since"] = [mark.since.get(name, 0) for name in names]
@@ -122,7 +128,7 @@ def decoded(through: int, text: str) -> Mark:
         halted = frozenset(str(name) for name in data.get("halted", ()))
         since = {str(name): int(seen_ms) for name, seen_ms in data.get("since", {}).items()}
         said = str(data.get("id", "")), tables, str(data.get("by", "")), halted
-        return Mark(through, *said, _cuts(data), since)
+        return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))
     except (
         ValueError,
         TypeError,
@@ -153,4 +159,5 @@ def _unpacked(through: int, data: Mapping[str, Any]) -> Mark:
     }
     halted = frozenset(names[place] for place in data["halted"])
     since = {name: int(ms) for name, ms in zip(names, data.get("since", ()), strict=False) if ms}
-    return Mark(through, str(data["id"]), tables, str(data["by"]), halted, _cuts(data), since)
+    said = str(data["id"]), tables, str(data["by"]), halted
+    return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))

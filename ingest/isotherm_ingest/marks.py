@@ -269,6 +269,7 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
             if not by and (table_uuid or reached < marks[one].through)
         ),
         cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
+        unsaid=frozenset(one for one, mark in marks.items() if not mark.is_whole and one not in said),
     )
 
 
@@ -284,7 +285,7 @@ def with_known(mark: Mark, old: Mark | None, position: Position, known: Mapping[
             halted = halted | {name} if said.is_halted else halted - {name}
             since[name] = said.cuts.get(position, 0)
     since = {name: seen_ms for name, seen_ms in since.items() if seen_ms}
-    return replace(mark, tables=tables, halted=frozenset(halted), since=since)
+    return replace(mark, tables=tables, halted=frozenset(halted), since=since, is_whole=old.is_whole)
 
 
 def named(marks: Mapping[Position, Mark]) -> set[str]:

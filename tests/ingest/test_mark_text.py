@@ -95,6 +95,10 @@ def test_quiet_tables_that_find_no_room_are_named():
 
     assert MOST_TEXT - 40 < len(text.encode()) <= MOST_TEXT
     assert set(unmarked(mark, text)) == quiet(400).keys() - kept.keys()
+    # Though the driver that begins commits it again, and knows of those alone.
+    assert not decoded(END, encoded(decoded(END, text))).is_whole
+    assert decoded(END, encoded(Mark(END, "id", quiet(100)))).is_whole
+    assert not decoded(END, encoded(Mark(END, "id", quiet(3), is_whole=False))).is_whole
     assert len(kept) > 170
 
 

@@ -69,6 +69,7 @@ class TableState:
                 vector={**others, **judged},
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
+                unsaid=old.unsaid - place.next.keys(),
                 noted=frozenset(one for one in old.noted if one[0] in same and one not in begun),
                 cuts={
                     **{one: seen for one, seen in old.cuts.items() if one[0] in same},

@@ -74,6 +74,9 @@ class Tables:
         """Take up a table, or another topic of one."""
         state = self._states.get(name)
         if state is None:
+            topics = set(topics)
+            if known is not None:
+                known = replace(known, unsaid=frozenset(one for one in known.unsaid if one[0] in topics))
             writer = self._make_writer(name, stream, self._sessions, self._tools)
             state = self._states[name] = TableState(writer, stream.on_hole, known=known)
         for topic in topics:

@@ -61,6 +61,8 @@ class Known:
     """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
     cuts: Since = field(default_factory=dict)
     """Of which cuts these offsets know."""
+    unsaid: frozenset[Position] = frozenset()
+    """Of these something may have been known, and found no room in the marks."""
 
     def is_noted(self, position: Position) -> bool:
         """Whether its place in Kafka is no word of the table."""
@@ -73,7 +75,11 @@ class Known:
         """
         others = {topic for topic in kafka.ids if _is_other(self.topic_ids, kafka, topic)}
         through = {one: seen for one, seen in self.through.items() if one[0] not in others}
-        new = {one: start for one, start in kafka.starts.items() if one not in through}
+        new = {
+            one: start
+            for one, start in kafka.starts.items()
+            if one not in through | dict.fromkeys(self.unsaid)
+        }
         if not new:
             return self
         return replace(
@@ -195,9 +201,11 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
 def recalled(found: Found, known: Known | None) -> Found:
     """What a table has whose token went with its snapshot: what it had, of all its topics, which its next token must say again.
 
-    Not where it was known to have less by then.
+    Not where it was known to have less by then, or where only a part of what was known found room in the marks.
     """
-    is_same = known is not None and is_table(known.uuid, found.uuid) and not known.is_halted
+    is_same = (
+        known is not None and is_table(known.uuid, found.uuid) and not known.is_halted and not known.unsaid
+    )
     if known is None or not is_same or found.vector is not None or not found.history_is_cut:
         return found
     had = {topic for topic, _ in known.vector}
