@@ -245,12 +245,19 @@ def _pieces(marks: Mapping[Position, Mark]) -> Iterator[dict[Position, tuple[Mar
         yield piece
 
 
-def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
-    """What the marks say of a table, or None if they do not name it."""
+def known_of(
+    marks: Mapping[Position, Mark], table: str, announced: Callable[[str], str | None] = lambda _: None
+) -> Known | None:
+    """What the marks say of a table, or None if they do not name it.
+
+    Where not every table has found room in them, `announced` says at least which one had the name.
+    """
     said = {position: mark.tables[table] for position, mark in sorted(marks.items()) if table in mark.tables}
     ids = {position[0]: marks[position].topic_id for position in said}
+    unsaid = frozenset(one for one, mark in marks.items() if not mark.is_whole and one not in said)
     if not said:
-        return None
+        was = announced(table) if unsaid else None
+        return None if was is None else Known(was, {}, {}, unsaid=unsaid)
     table_uuid = next((one for one, _, _ in reversed(said.values()) if one), "")
     mine = {
         position: one
@@ -269,7 +276,7 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
             if not by and (table_uuid or reached < marks[one].through)
         ),
         cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
-        unsaid=frozenset(one for one, mark in marks.items() if not mark.is_whole and one not in said),
+        unsaid=unsaid,
     )
 
 

@@ -68,6 +68,13 @@ MUTANTS = (
         OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
     ),
     Mutant(
+        "a dropped table of which the marks had no room is made again in silence",
+        "isotherm_ingest/marks.py",
+        "was = announced(table) if unsaid else None",
+        "was = None",
+        "ingest/batches/test_new_drivers.py::test_a_dropped_table_is_told_though_the_marks_had_no_room_for_it",
+    ),
+    Mutant(
         "of a topic that was cut back, an offset counts though another message has it",
         "isotherm_ingest/tables/offsets.py",
         "said = source.cuts.get(position, 0), offset",

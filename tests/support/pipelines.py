@@ -64,6 +64,8 @@ class Lake:
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
         self.asked = 0
+        self.announced = {}
+        """By name, the table whose snapshots were announced last: Kafka keeps it."""
         self.rooms = {}
         """By table, how many rows at once Spark's JVM can hold for it."""
         self.no_room = HEAP
@@ -161,6 +163,10 @@ class Outbox:
 
     def wake(self, name, _now):
         self.woken.append(name)
+        self._lake.announced[name] = self._lake.tables[name].uuid
+
+    def announced(self, name):
+        return self._lake.announced.get(name)
 
     def changed(self):
         taken, self.noticed = frozenset(self.noticed), set()

@@ -259,7 +259,7 @@ class Driver:
         return {one.name: one.through for one in self._topics.values()}
 
     def _known(self, name: str) -> Known | None:
-        return known_of(self._marked, name)
+        return known_of(self._marked, name, self._outbox.announced)
 
     # A turn
 

@@ -261,7 +261,7 @@ def _after(
     if (cut := _cut_back(position, has, found, known, kafka)) is not None:
         holes.append(cut)
     after = has = _left(position, has, found, kafka)
-    if known is not None and position in known.through:
+    if known is not None and (position in known.through or position in known.unsaid):
         after, hole = _since(position, has, found, known.behind_cuts(position, kafka), start)
         if hole is not None:
             holes.append(hole)
@@ -315,7 +315,12 @@ def _since(
     position: Position, has: int | None, found: Found, known: Known, start: int
 ) -> tuple[int | None, Hole | None]:
     """What is found of one partition, held against what was known of it."""
-    through = known.through[position]
+    through = known.through.get(position)
+    if (
+        through is None
+    ):  # that there was a table is all that is known; one that has a token is ours by its own word
+        is_gone = bool(known.uuid) and found.vector is None and not is_table(known.uuid, found.uuid)
+        return has, Hole(Lost.MADE_AGAIN, position, start, start) if is_gone else None
     if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has
