@@ -94,7 +94,7 @@ class Outbox:
 
     def recall(self, namespaces: frozenset[str] | None) -> None:
         """Read what was last announced, and find the pipeline's tables."""
-        for key, value in self._broker.read_all(self._announced_topic):
+        for key, value in self._broker.newest_by_key(self._announced_topic).items():
             self._recall_one(key, value)
         for name in self._lake.names(namespaces):
             try:

@@ -216,7 +216,7 @@ def test_a_stop_announces_our_own_commits_and_looks_for_those_of_others_for_a_wh
     lake, last_look_s, of_others
 ):
     broker = Broker(Session())
-    broker.read_all = lambda _: []
+    broker.newest_by_key = lambda _: {}
     outbox = Outbox(
         lake, broker, "shop", "control", "announced", Metrics(), every_s=5, last_look_s=last_look_s
     )
