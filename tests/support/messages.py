@@ -212,8 +212,13 @@ class Broker:
         if large:
             raise TooLargeError(large)
 
-    def read_all(self, topic):
-        return [(one.key, one.value) for one in self.sent if one.topic == topic]
+    def newest_by_key(self, topic):
+        found = {}
+        for one in self.sent:
+            if one.topic == topic:
+                found.pop(one.key, None)
+                found[one.key] = one.value
+        return found
 
 
 def _bytes(record):
