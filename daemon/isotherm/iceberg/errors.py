@@ -30,6 +30,7 @@ from pyiceberg.exceptions import (
 )
 from requests.exceptions import RequestException
 
+from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
 from isotherm.runtime.text import without_secrets
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
@@ -54,6 +55,8 @@ def concerns_one_thing(error: BaseException) -> bool:
 def is_no_answer(error: Unavailable) -> bool:
     """Whether an error is the catalog's silence, and not its answer, nor that of the files behind it."""
     cause = error.__cause__
+    if cause is not None and is_shortage(cause):
+        return False
     if isinstance(cause, RequestException):
         return isinstance(cause, requests.exceptions.ConnectionError | requests.exceptions.Timeout)
     if isinstance(cause, StoreSilentError):
