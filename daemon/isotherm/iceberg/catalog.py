@@ -29,7 +29,7 @@ from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
-from isotherm.iceberg.errors import is_no_answer, translated
+from isotherm.iceberg.errors import is_no_answer, is_time_out, translated
 from isotherm.iceberg.identify_tables import Look, Unended
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
@@ -58,12 +58,15 @@ from isotherm.service.ports import (
     NotAsked,
     Scan,
     TableMissing,
+    TableSilent,
     Unavailable,
     without_end,
 )
 
 LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
+ANSWERS_WITHIN_S = 5.0
+"""A catalog that says nothing about one table, and lists its namespaces by then, is not away."""
 MOST_LISTS = 20_000
 """Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
 OF_CONFIRMATIONS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics")
@@ -163,8 +166,12 @@ class IcebergCatalog:
         """Of each table, by uuid: the highest sequence number that it had. Forgotten as the sizes are."""
 
     @contextmanager
-    def _asked(self) -> Iterator[None]:
-        """Ask the catalog, unless it did not answer lately: a round asks for one table after another."""
+    def _asked(self, table: str | None = None) -> Iterator[None]:
+        """Ask the catalog, unless it did not answer lately: a round asks for one table after another.
+
+        Args:
+            table: what it is asked about, if that may be what hangs: a server may wait for the store of one table.
+        """
         left_s = self._breaker.left_s
         if left_s > 0:
             raise NotAsked(f"the catalog did not answer; it is asked again in {left_s:.0f} s")
@@ -172,9 +179,23 @@ class IcebergCatalog:
             yield
         except Unavailable as err:
             if is_no_answer(err):
+                if table is not None and is_time_out(err) and self._answers():
+                    self._breaker.answered()
+                    raise TableSilent(f"{err}; the catalog answers otherwise") from err
                 self._breaker.failed()
             raise
         self._breaker.answered()
+
+    def _answers(self) -> bool:
+        """Whether the catalog answers something that costs it little. A silent one is not waited for twice as long."""
+        try:
+            with translated("the list of namespaces"):
+                self._threads.within(ANSWERS_WITHIN_S, "the catalog", self.catalog.list_namespaces)
+        except TableMissing:
+            return True
+        except Unavailable as err:
+            return not is_no_answer(err)
+        return True
 
     def clock_skew_ms(self) -> int | None:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
@@ -195,7 +216,7 @@ class IcebergCatalog:
     def load(self, name: str) -> LoadedTable:
         """The table now."""
         _checked(name)
-        with self._asked(), translated(f"table {name}"):
+        with self._asked(name), translated(f"table {name}"):
             table = self.catalog.load_table(name)
             spelled = name_from(table.name())
             if spelled.casefold() == name.casefold():

@@ -28,7 +28,7 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from requests.exceptions import RequestException
+from requests.exceptions import ReadTimeout, RequestException
 
 from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
@@ -63,6 +63,12 @@ def is_no_answer(error: Unavailable) -> bool:
         return False
     # boto3, SQLAlchemy and Thrift have errors of their own, and are installed where they are used.
     return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
+
+
+def is_time_out(error: Unavailable) -> bool:
+    """Whether the catalog took a question, and no answer came: it may be what was asked for that hangs."""
+    cause = error.__cause__
+    return isinstance(cause, ReadTimeout | TimeoutError) or type(cause).__name__ == "ReadTimeoutError"
 
 
 def says_nothing_of_it(error: Unavailable) -> bool:
