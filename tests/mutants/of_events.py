@@ -47,6 +47,14 @@ MUTANTS = (
         "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
+        "a table whose metadata comes slowly is a catalog that is away",
+        "iceberg/catalog.py",
+        "            if not reading.location:",
+        "            if reading.location:",
+        "iceberg/test_slow_tables.py::"
+        "test_a_table_whose_metadata_comes_too_slowly_is_set_aside_with_its_size_and_rate",
+    ),
+    Mutant(
         "a catalog that hangs about one table is away",
         "iceberg/catalog.py",
         "if table is not None and is_time_out(err) and self._answers():",

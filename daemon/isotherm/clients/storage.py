@@ -42,6 +42,7 @@ from isotherm.clients.metadata_file import (
     METADATA_NAMES,
     MetadataFile,
     newest_of,
+    opened,
     unpacked_ends,
 )
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
@@ -262,6 +263,8 @@ class RetryingFile(InputFile, OutputFile):
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
         size = len(self)
+        if (reading := opened.reading) is not None:
+            reading.location, reading.size_bytes = self.location, size
         if size > WHOLE_FILE_BYTES:
             return pa.PythonFile(
                 io.BufferedReader(_Pieces(self._file, self._store, size), buffer_size=1024 * 1024), mode="r"
