@@ -40,7 +40,7 @@ from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.kafka.source_topics import KafkaSources
 from isotherm.kafka.troubles import Troubles
-from isotherm.runtime import logs
+from isotherm.runtime import logs, open_files
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
@@ -96,6 +96,7 @@ Answer = TypeVar("Answer")
 def run(config: IsothermConfig, file: Path | None = None) -> int:
     """The daemon, until it is told to stop; gives the exit code. `file` is where the configuration was read."""
     logs.configure(config.log.level, program="isotherm")
+    open_files.raise_limit()
     stopping = Event()
     stop_on_signals(stopping)
     metrics = Metrics(now_ms, version("isotherm"))

@@ -15,7 +15,7 @@ from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
 from isotherm.contract.topics import CONTROL_PARTITIONS
-from isotherm.runtime import clock, logs
+from isotherm.runtime import clock, logs, open_files
 from isotherm.runtime.settings import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
@@ -59,6 +59,7 @@ class Job:
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, lambda *_: self._stop.set())
         config, log = self._config, logs.get()
+        open_files.raise_limit()
         metrics = Metrics()
         port = serve(metrics.registry, self._health, config.http.host, config.http.port)
         log.info("http_listening", host=config.http.host, port=port)

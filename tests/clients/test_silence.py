@@ -9,7 +9,7 @@ from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import NotAsked, TableMissing, Unavailable
+from isotherm.service.ports import NotAsked, TableMissing, TableSilent, Unavailable
 from support.fakes import Clock
 from support.http_front import http_front
 from support.rest_answers import rest
@@ -85,7 +85,24 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
         with pytest.raises(Unavailable, match="timed out"):
             catalog.load("shop.orders")
 
-    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders?snapshots=all"]
+    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders?snapshots=all", "/v1/namespaces"]
+
+
+def test_a_catalog_that_hangs_only_in_the_question_about_one_table_is_asked_about_the_next_one_at_once():
+    def answer(_, path):
+        if "orders" in path:
+            raise Hang
+        if "tables" in path:
+            return 404, {"error": {"message": "no", "type": "NoSuchTableException", "code": 404}}
+        return 200, {"defaults": {}, "overrides": {}, "namespaces": [["shop"]]}
+
+    with http_server(answer) as url:
+        catalog = IcebergCatalog(connect(rest(url)))
+        for _ in range(2):
+            with pytest.raises(TableSilent, match=r"timed out.*; the catalog answers otherwise"):
+                catalog.load("shop.orders")
+            with pytest.raises(TableMissing):
+                catalog.load("shop.items")
 
 
 def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once():
@@ -108,7 +125,7 @@ def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once()
                 catalog.load(name)
         with pytest.raises(NotAsked):
             catalog.names()
-        assert asked == ["/v1/namespaces/shop/tables/orders?snapshots=all"]
+        assert asked == ["/v1/namespaces/shop/tables/orders?snapshots=all", "/v1/namespaces"]
         clock.advance(5)
         is_back.append(True)
         for name in ("shop.orders", "shop.items"):
@@ -143,7 +160,7 @@ def test_glue_that_never_answers_is_unavailable_after_three_attempts():
         with pytest.raises(Unavailable, match=r"[Tt]ime"):
             catalog.load("shop.orders")
 
-        assert len(server.connections) == 3
+        assert len(server.connections) == 3 * 2, "about the table, and for the namespaces"
         assert all(isinstance(text, str) for text in catalog.catalog.properties.values())
 
 

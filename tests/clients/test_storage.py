@@ -107,6 +107,13 @@ S3 = "When getting information for key 'w/timed out/503/a.avro' in bucket 'lake'
             True,
             False,
         ),
+        (
+            OSError(f"{S3}NETWORK_CONNECTION during HeadObject operation: curlCode: 27, Out of memory"),
+            False,
+            False,
+        ),
+        (OSError(f"{GCS}PerformWork() - CURL error [27]=Out of memory"), False, False),
+        (OSError(24, "Too many open files", "/w/timed out/x"), False, False),
         (OSError(f"{S3}SLOW_DOWN during PutObject operation: Please slow down"), True, False),
         (OSError(f"{S3}ACCESS_DENIED during HeadObject operation: No response body."), False, False),
         (OSError(f"{S3}ACCESS_DENIED during HeadObject operation".replace("w/", "it's w/")), False, False),

@@ -144,6 +144,20 @@ MUTANTS = (
         "test_a_database_that_is_away_for_a_moment_is_not_taken_for_another_kind",
     ),
     Mutant(
+        "the client of each table holds its connections for good",
+        "clients/connected.py",
+        "            oldest.fs_by_scheme.cache_clear()",
+        "            pass",
+        "clients/test_connected.py::test_tables_with_keys_of_their_own_do_not_each_hold_connections_for_good",
+    ),
+    Mutant(
+        "a process without an open file takes its store for silent",
+        "clients/retries.py",
+        "    if is_shortage(err):\n        return False",
+        "    if False:\n        return False",
+        "clients/test_storage.py::test_an_answer_is_no_silence_whatever_the_file_is_called",
+    ),
+    Mutant(
         "a bucket without a region is in us-east-1 for good",
         "clients/storage.py",
         "            self.fs_by_scheme.cache_clear()",

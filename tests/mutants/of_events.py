@@ -42,9 +42,25 @@ MUTANTS = (
     Mutant(
         "what is found out beside the loop counts as an outage",
         BARRIER,
-        "is_away and not isinstance(err, NotYetKnown | StoreAway)",
-        "is_away and not isinstance(err, StoreAway)",
+        "is_away and not isinstance(err, NotYetKnown | StoreAway | TableSilent)",
+        "is_away and not isinstance(err, StoreAway | TableSilent)",
         "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
+    Mutant(
+        "a table whose metadata comes slowly is a catalog that is away",
+        "iceberg/catalog.py",
+        "            if not reading.location:",
+        "            if reading.location:",
+        "iceberg/test_slow_tables.py::"
+        "test_a_table_whose_metadata_comes_too_slowly_is_set_aside_with_its_size_and_rate",
+    ),
+    Mutant(
+        "a catalog that hangs about one table is away",
+        "iceberg/catalog.py",
+        "if table is not None and is_time_out(err) and self._answers():",
+        "if False:",
+        "service/test_hanging_tables.py::"
+        "test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start",
     ),
     Mutant(
         "a look that goes well ends the alert for an expiry that fails",

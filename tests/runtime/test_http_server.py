@@ -1,10 +1,13 @@
 """The port: probes are answered whatever else its visitors do."""
 
+import os
+import resource
 import socket
 import threading
 from contextlib import ExitStack
 
 import pytest
+import waitress.wasyncore
 from prometheus_client import CollectorRegistry, Gauge
 
 from isotherm.runtime.http_server import KEPT_CONNECTIONS, METRICS_AT_ONCE, THREADS, serve
@@ -47,6 +50,42 @@ def test_connections_that_say_nothing_whole_do_not_shut_a_probe_out(port, says):
             assert get(port, "/livez") == (200, "ok\n")
         assert trickling[0].recv(1) == b"", "the oldest made room"
         assert get(port, "/metrics")[0] == 200
+
+
+SELECT_TAKES = 1024
+
+
+@pytest.fixture
+def many_files():
+    """More open files than select() takes, until the end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while (held := os.open(os.devnull, os.O_RDONLY)) < SELECT_TAKES:
+            stack.callback(os.close, held)
+        stack.callback(os.close, held)
+        yield
+
+
+def test_probes_are_answered_however_many_files_the_process_has_open(port, many_files):
+    assert [get(port, "/livez") for _ in range(3)] == [(200, "ok\n")] * 3
+
+
+def test_a_server_that_breaks_off_begins_again(registry, monkeypatch, capsys):
+    poll = waitress.wasyncore.poll2
+    faults = [ValueError("nobody knows why")]
+
+    def broken_once(*args):
+        if faults:
+            raise faults.pop()
+        poll(*args)
+
+    monkeypatch.setattr(waitress.wasyncore, "poll2", broken_once)
+    port = serve("127.0.0.1", 0, registry, {"/livez": lambda: ""})
+
+    assert get(port, "/livez") == (200, "ok\n")
+    assert "nobody knows why" in "".join(capsys.readouterr())
 
 
 def test_a_request_that_trickles_in_is_given_up(port):

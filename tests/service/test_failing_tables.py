@@ -12,6 +12,7 @@ from isotherm.service.ports import (
     NotYetKnown,
     Refused,
     TableMissing,
+    TableSilent,
     Unavailable,
     Unreadable,
 )
@@ -182,7 +183,11 @@ def test_tables_that_make_no_sense_are_not_an_outage(error):
     assert not made.is_away
 
 
-@pytest.mark.parametrize("fault", [Refused("403"), NotYetKnown("the next list says it")], ids=["403", "list"])
+@pytest.mark.parametrize(
+    "fault",
+    [Refused("403"), NotYetKnown("the next list says it"), TableSilent("timed out")],
+    ids=["403", "list", "silent"],
+)
 def test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage(fault):
     made, *_ = barrier()
     for number in range(10):

@@ -8,6 +8,7 @@ from isotherm.core.model.jobs import Action
 from support.lab import of, started, uuid_of
 from support.searching import ORPHANS, REPORT, ended, files, filled, home, pass_by, plant, rows
 
+NO_TEXT = ("data/a?.parquet", "data/f?/a.parquet", "metadata/?-m0.avro", "metadata/00009-?.metadata.json")
 OF_OTHERS = ("data/_tmp/e.parquet", "data/.hidden", "metadata/version-hint.text", "metadata/v7.metadata.json")
 
 
@@ -30,6 +31,23 @@ def test_orphans_go_and_nothing_else_does(lab_of):
         one for one in of(lab, seen.FolderSearched) if one.files and one.action is Action.REMOVE_ORPHANS
     ]
     assert (told.files, told.marked) == (4, 4)
+    service.stop()
+
+
+def test_names_that_are_no_text_are_left_alone_and_end_no_search(lab_of):
+    """A disk takes any bytes for a name; Python has those that are no UTF-8 as lone surrogates."""
+    lab = lab_of()
+    table = filled(lab)
+    no_text = plant(table, *(name.replace("?", "\udcff") for name in NO_TEXT))
+    (orphan,) = plant(table, "data/orphan.parquet")
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    assert not orphan.exists()
+    assert all(path.exists() for path in no_text)
+    assert not of(lab, seen.TableFailed)
+    assert {one.state for one in ended(service, Action.REMOVE_ORPHANS)} == {"done"}
     service.stop()
 
 

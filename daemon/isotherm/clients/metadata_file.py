@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from threading import local
 from typing import Any, NamedTuple
 
@@ -185,10 +186,20 @@ def newest_only(data: bytes, count: int) -> bytes:
         return data
 
 
+@dataclass(slots=True)
+class Reading:
+    """What is being read for a table that is loaded: for whoever gives it up."""
+
+    location: str = ""
+    size_bytes: int = 0
+
+
 class _Here(local):
     """The metadata file that this thread has opened last, of those that it loads a table from."""
 
     location: str | None = None
+    reading: Reading | None = None
+    """To be told of each remote file that is read, where somebody waits for this thread."""
 
 
 opened = _Here()

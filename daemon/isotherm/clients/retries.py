@@ -20,6 +20,7 @@ from tenacity import (
 )
 
 from isotherm.clients.timeouts import Patience, StoreSilentError, TricklesError
+from isotherm.runtime import open_files
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -45,11 +46,27 @@ _NO_ANSWER = re.compile(
 )
 """How it words that nobody answered."""
 
+_SHORT = re.compile(r"curlCode: 27\b|CURL error \[27\]|Too many open files")
+"""How it, and Python's clients of catalogs, word that this process has no more files or no memory: curl has one code for both."""
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
 _NO_WAY_THERE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
 
 _QUOTED = re.compile(r"'[^']*'(?!\w)")
 
 T = TypeVar("T")
+
+
+class ShortageError(OSError):
+    """A request could not be sent, because this process is short of something."""
+
+
+def is_shortage(err: BaseException) -> bool:
+    """Whether a request never left this process, because it has no file or no memory left: no word on whom it asks."""
+    if not isinstance(err, OSError):
+        return False
+    return err.errno in _SHORTAGES or _SHORT.search(_without_path(str(err))) is not None
 
 
 def is_no_answer(err: BaseException) -> bool:
@@ -67,6 +84,8 @@ def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
     if isinstance(err, TimeoutError | ConnectionError):
         return True
     if not isinstance(err, OSError) or isinstance(err, FileNotFoundError | PermissionError):
+        return False
+    if is_shortage(err):
         return False
     if err.errno is not None:
         return err.errno in _NO_WAY_THERE
@@ -132,6 +151,9 @@ class Store:
             with of_the_store():
                 answer = retried(action)
         except OSError as err:
+            if is_shortage(err):
+                short = f"this process has no file ({open_files.limit()} at most) or no memory left"
+                raise ShortageError(errno.EMFILE, f"{short}, so it could not ask {self.name}: {err}") from err
             if is_no_answer(err):
                 self._breaker.failed()
             raise

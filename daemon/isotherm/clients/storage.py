@@ -33,6 +33,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from isotherm.clients import azure
+from isotherm.clients.connected import CONNECTED
 from isotherm.clients.local_files import LocalFile
 from isotherm.clients.metadata_file import (
     END_BYTES,
@@ -41,6 +42,7 @@ from isotherm.clients.metadata_file import (
     METADATA_NAMES,
     MetadataFile,
     newest_of,
+    opened,
     unpacked_ends,
 )
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
@@ -135,6 +137,10 @@ class RetryingFileIO(PyArrowFileIO):
         is_azure = scheme in azure.SCHEMES
         return scheme, authority, azure.in_container(authority, path, properties) if is_azure else path
 
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        CONNECTED.use(self)
+        return super()._initialize_fs(scheme, netloc)
+
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
         ask_in_time(self.regions)
         client = super()._initialize_s3_fs(netloc)
@@ -142,8 +148,9 @@ class RetryingFileIO(PyArrowFileIO):
             self._guessed.add(netloc)
         return client
 
-    def _forget_guesses(self) -> None:
-        """Have clients made again where S3 has told by now what was guessed."""
+    def _note_use(self) -> None:
+        """Note that it is used, and have clients made again where S3 has told by now what was guessed."""
+        CONNECTED.use(self)
         if self._guessed and any(self.regions.of(bucket) for bucket in tuple(self._guessed)):
             self._guessed = set()
             self.fs_by_scheme.cache_clear()  # type: ignore[attr-defined]
@@ -159,7 +166,7 @@ class RetryingFileIO(PyArrowFileIO):
 
     def new_input(self, location: str) -> Any:
         """A file to read."""
-        self._forget_guesses()
+        self._note_use()
         file = self._ours(super().new_input(location))
         is_metadata = location in self.metadata_locations or location.endswith(METADATA_NAMES)
         return MetadataFile(file, newest_of(self.properties)) if is_metadata else file
@@ -170,7 +177,7 @@ class RetryingFileIO(PyArrowFileIO):
         Raises:
             UnsafeLocationError: the location may name another file than it says.
         """
-        self._forget_guesses()
+        self._note_use()
         return self._ours(super().new_output(_plain(location)))
 
     def _ours(self, file: PyArrowFile) -> Any:
@@ -186,7 +193,7 @@ class RetryingFileIO(PyArrowFileIO):
             UnsafeLocationError: the location may name another file than it says.
         """
         path = _plain(location if isinstance(location, str) else location.location)
-        self._forget_guesses()
+        self._note_use()
         tries = 0
 
         def attempt() -> None:
@@ -256,6 +263,8 @@ class RetryingFile(InputFile, OutputFile):
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
         size = len(self)
+        if (reading := opened.reading) is not None:
+            reading.location, reading.size_bytes = self.location, size
         if size > WHOLE_FILE_BYTES:
             return pa.PythonFile(
                 io.BufferedReader(_Pieces(self._file, self._store, size), buffer_size=1024 * 1024), mode="r"

@@ -22,6 +22,7 @@ from requests import Response
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.manifests.reading import read_manifest_list
+from isotherm.clients.metadata_file import Reading, opened
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, levels_of, name_from
@@ -29,7 +30,7 @@ from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
-from isotherm.iceberg.errors import is_no_answer, translated
+from isotherm.iceberg.errors import is_no_answer, is_time_out, translated
 from isotherm.iceberg.identify_tables import Look, Unended
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
@@ -58,12 +59,19 @@ from isotherm.service.ports import (
     NotAsked,
     Scan,
     TableMissing,
+    TableSilent,
+    TooLong,
     Unavailable,
     without_end,
 )
 
 LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
+LOAD_WITHIN_S = 150.0
+"""For one table that the loop loads. It is called stuck after 300 s, and a metadata.json of 64 MiB comes by then on a line
+of four megabits. Beside the loop such a file has more time."""
+ANSWERS_WITHIN_S = 5.0
+"""A catalog that says nothing about one table, and lists its namespaces by then, is not away."""
 MOST_LISTS = 20_000
 """Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
 OF_CONFIRMATIONS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics")
@@ -163,8 +171,12 @@ class IcebergCatalog:
         """Of each table, by uuid: the highest sequence number that it had. Forgotten as the sizes are."""
 
     @contextmanager
-    def _asked(self) -> Iterator[None]:
-        """Ask the catalog, unless it did not answer lately: a round asks for one table after another."""
+    def _asked(self, table: str | None = None) -> Iterator[None]:
+        """Ask the catalog, unless it did not answer lately: a round asks for one table after another.
+
+        Args:
+            table: what it is asked about, if that may be what hangs: a server may wait for the store of one table.
+        """
         left_s = self._breaker.left_s
         if left_s > 0:
             raise NotAsked(f"the catalog did not answer; it is asked again in {left_s:.0f} s")
@@ -172,9 +184,23 @@ class IcebergCatalog:
             yield
         except Unavailable as err:
             if is_no_answer(err):
+                if table is not None and is_time_out(err) and self._answers():
+                    self._breaker.answered()
+                    raise TableSilent(f"{err}; the catalog answers otherwise") from err
                 self._breaker.failed()
             raise
         self._breaker.answered()
+
+    def _answers(self) -> bool:
+        """Whether the catalog answers something that costs it little. A silent one is not waited for twice as long."""
+        try:
+            with translated("the list of namespaces"):
+                self._threads.within(ANSWERS_WITHIN_S, "the catalog", self.catalog.list_namespaces)
+        except TableMissing:
+            return True
+        except Unavailable as err:
+            return not is_no_answer(err)
+        return True
 
     def clock_skew_ms(self) -> int | None:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
@@ -195,13 +221,9 @@ class IcebergCatalog:
     def load(self, name: str) -> LoadedTable:
         """The table now."""
         _checked(name)
-        with self._asked(), translated(f"table {name}"):
-            table = self.catalog.load_table(name)
-            spelled = name_from(table.name())
-            if spelled.casefold() == name.casefold():
-                name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
-            known = self._lists.get(str(table.metadata.table_uuid))
-            loaded = self._compared(loaded_table(table, name, known), table)
+        with self._asked(name), translated(f"table {name}"):
+            table, loaded = self._loaded_in_time(name)
+            loaded = self._compared(loaded, table)
             if (head := table.current_snapshot()) is not None:
                 facts = loaded.facts
                 size = ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
@@ -209,6 +231,43 @@ class IcebergCatalog:
                 if len(self._lists) > MOST_LISTS:
                     self._lists.pop(next(iter(self._lists)))
             return loaded
+
+    def _loaded_in_time(self, name: str) -> tuple[Table, LoadedTable]:
+        """A table as the catalog and its files have it, for which the loop waits itself.
+
+        Raises:
+            TooLong: a file of it did not come in time.
+            TimeoutError: the catalog said nothing for so long.
+        """
+        reading = Reading()
+
+        def load() -> tuple[Table, LoadedTable] | Exception:
+            opened.reading = reading
+            try:
+                return self._loaded(name)
+            except Exception as err:  # noqa: BLE001 (it is raised where it is waited for)
+                return err
+
+        try:
+            result = self._threads.within(LOAD_WITHIN_S, f"table {name}", load)
+        except TimeoutError:
+            if not reading.location:
+                raise
+            kib = reading.size_bytes / 1024
+            raise TooLong(
+                f"table {name}: the {kib:.0f} KiB of {reading.location} did not come within {LOAD_WITHIN_S:.0f} s, so they "
+                f"came more slowly than {kib / LOAD_WITHIN_S:.0f} KiB a second"
+            ) from None  # it is no silence of the catalog
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _loaded(self, name: str) -> tuple[Table, LoadedTable]:
+        table = self.catalog.load_table(name)
+        spelled = name_from(table.name())
+        if spelled.casefold() == name.casefold():
+            name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
+        return table, loaded_table(table, name, self._lists.get(str(table.metadata.table_uuid)))
 
     def _compared(self, loaded: LoadedTable, table: Table) -> LoadedTable:
         """Note how far a table has come, if it is no older version that the catalog shows."""

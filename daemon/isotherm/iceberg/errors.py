@@ -28,8 +28,9 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from requests.exceptions import RequestException
+from requests.exceptions import ReadTimeout, RequestException
 
+from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
 from isotherm.runtime.text import without_secrets
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
@@ -54,12 +55,20 @@ def concerns_one_thing(error: BaseException) -> bool:
 def is_no_answer(error: Unavailable) -> bool:
     """Whether an error is the catalog's silence, and not its answer, nor that of the files behind it."""
     cause = error.__cause__
+    if cause is not None and is_shortage(cause):
+        return False
     if isinstance(cause, RequestException):
         return isinstance(cause, requests.exceptions.ConnectionError | requests.exceptions.Timeout)
     if isinstance(cause, StoreSilentError):
         return False
     # boto3, SQLAlchemy and Thrift have errors of their own, and are installed where they are used.
     return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
+
+
+def is_time_out(error: Unavailable) -> bool:
+    """Whether the catalog took a question, and no answer came: it may be what was asked for that hangs."""
+    cause = error.__cause__
+    return isinstance(cause, ReadTimeout | TimeoutError) or type(cause).__name__ == "ReadTimeoutError"
 
 
 def says_nothing_of_it(error: Unavailable) -> bool:

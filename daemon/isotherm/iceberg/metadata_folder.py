@@ -203,8 +203,18 @@ def _listed(
         if is_stopped():
             raise Stopped
         for file in some:
-            if "/" not in file.name and file.name.endswith(VERSION_ENDS) and file.name not in named:
+            is_version = "/" not in file.name and file.name.endswith(VERSION_ENDS)
+            if is_version and file.name not in named and _is_text(file.name):
                 yield folder, file
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8. No catalog and no metadata can name a file that has another one, nor can we open it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _elsewhere(table: Table, at_home: str) -> str | None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
+from time import sleep
 from typing import Any, Protocol
 
 import waitress
@@ -11,6 +12,8 @@ from prometheus_client.exposition import make_wsgi_app
 from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.utilities import RequestEntityTooLarge
+
+from isotherm.runtime import logs
 
 Start = Callable[..., Any]
 Application = Callable[[dict[str, Any], Start], Iterable[bytes]]
@@ -25,6 +28,8 @@ METRICS_AT_ONCE = 2
 """A scrape of thousands of tables takes seconds; probes always find a thread."""
 MAX_BODY_BYTES = 1024
 """Where nothing is taken in, nobody has anything to send."""
+AGAIN_AFTER_S = 1.0
+"""A server that broke off begins again after this: probes are asked every few seconds, and it may break off each time."""
 
 
 class Posts(Protocol):
@@ -60,6 +65,8 @@ def serve(
         cleanup_interval=1,
         # Bodies of this size are refused.
         max_request_body_size=MAX_BODY_BYTES if posts is None else posts.max_bytes + 1,
+        # select() takes no descriptor from 1024 on, and a process with many tables has more.
+        asyncore_use_poll=True,
         ident=None,
     )
     # One for each address that the host's name has.
@@ -67,8 +74,18 @@ def serve(
     for one in servers:
         one.channel_class = type("Connection", (_Connection,), {"posts": posts})
     # It lives as long as the process: waitress cannot be closed from outside of its own thread without noise.
-    threading.Thread(target=server.run, name="http", daemon=True).start()
+    threading.Thread(target=_answer_for_ever, args=(server,), name="http", daemon=True).start()
     return int(servers[0].effective_port)
+
+
+def _answer_for_ever(server: Any) -> None:
+    """Have the server begin again whatever breaks it off: without probes a supervisor ends a process that is well."""
+    while True:
+        try:
+            server.run()
+        except Exception:  # noqa: BLE001 (whatever it was, the port goes on)
+            logs.get().error("http_broke_off", exc_info=True)
+        sleep(AGAIN_AFTER_S)
 
 
 class _Connection(HTTPChannel):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from isotherm.service.ports import (
     Refused,
     StoreAway,
     TableMissing,
+    TableSilent,
     Unavailable,
     Unreadable,
 )
@@ -122,7 +123,7 @@ class Barrier:
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
         # A dead store says nothing of the catalog, nor of tables that lie elsewhere.
-        self._away_in_a_row += is_away and not isinstance(err, NotYetKnown | StoreAway)
+        self._away_in_a_row += is_away and not isinstance(err, NotYetKnown | StoreAway | TableSilent)
         if isinstance(err, NotAsked):
             self.not_asked.add(key)  # that is no failure of its own
             return

@@ -43,6 +43,8 @@ from isotherm.store.ledger import Ledger
 
 RECALLED = 1000
 """Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
+MOST_SUSPECTS = 10_000
+"""Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
 GONE_AFTER_S = 300.0
 """A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
 REFUSED_FOR_S = 3600.0
@@ -94,6 +96,11 @@ class Follower:
         """Names of tables that the catalog should be asked about at the next round."""
         self.strangers: set[str] = set()
         """Names that only events speak of: the catalog is asked once about each, a few in each round."""
+
+    def ask_again(self, name: str) -> None:
+        """Have the catalog asked about a table at the next round."""
+        if len(self.suspects) < MOST_SUSPECTS:
+            self.suspects.add(name)
 
     def loaded(self, uuid: str) -> LoadedTable | None:
         """The table as it was loaded last, without its older snapshots; None where it is too large to be kept."""

@@ -50,8 +50,6 @@ BEGIN_FOR_S = 20.0
 """Of a round, for beginning what is due: each may wait for a store that takes no files."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
-MOST_SUSPECTS = 10_000
-"""Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
 
 
 @dataclass(slots=True)
@@ -236,7 +234,11 @@ class Rounds:
     def _find(self, name: str) -> None:
         """A name that we have no row for: there may be a table of ours behind it."""
         is_stranger = name in self.follower.strangers
-        if not self._is_put_off(name) and not self.barrier.is_aside(name):
+        if self._is_put_off(name):
+            if not is_stranger:
+                self.follower.ask_again(name)  # the list that named it is not taken again for a while
+            return
+        if not self.barrier.is_aside(name):
             self.follower.strangers.discard(name)
             with self.barrier.around(name, "looking at it for the first time"):
                 self._confirm(name)
@@ -248,9 +250,7 @@ class Rounds:
                 self._new_to_find -= 1
                 self.barrier.forget(name)
                 return
-            self.follower.suspects.add(name)
-            if len(self.follower.suspects) > MOST_SUSPECTS:
-                self.follower.suspects.discard(name)
+            self.follower.ask_again(name)
         # It may stay damaged, or silent, for ever: then there is no more to be found.
         self._new_to_find -= self.barrier.makes_no_sense(name)
 

@@ -17,6 +17,10 @@ class StoreAway(Unavailable):
     """The store with a table's files does not answer, or not as it should."""
 
 
+class TableSilent(Unavailable):
+    """The catalog answers, but says nothing about this table. It may wait for something behind itself."""
+
+
 class NotAnnounced(Unavailable):
     """The control topic does not take a snapshot's announcement. Nothing is wrong with the table."""
 

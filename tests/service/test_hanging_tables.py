@@ -1,0 +1,48 @@
+"""Tables about which the catalog never answers keep no other table waiting: it answers everything else at once."""
+
+import pytest
+from requests.exceptions import ReadTimeout
+
+from isotherm.core import observations as seen
+from support.lab import EXPIRING, Lab, of, started
+
+TABLES = 20
+POLL_S = 600.0
+
+
+@pytest.fixture
+def lab(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    loop = lab.config.loop.model_copy(update={"plan_every_s": 1.0, "poll_tables_every_s": POLL_S})
+    lab.config = lab.config.model_copy(update={"loop": loop})
+    for number in range(TABLES):
+        lab.append(lab.create(f"shop.t{number:02}"), 1, announce=False)
+    return lab
+
+
+def hang(lab, hanging, time_out_s):
+    """From now on each question about some tables costs a time-out."""
+    load = lab.catalog.load_table
+
+    def load_table(identifier):
+        if ".".join([identifier] if isinstance(identifier, str) else identifier) in hanging:
+            lab.ahead_ms += 1000 * time_out_s
+            raise ReadTimeout("Read timed out.")
+        return load(identifier)
+
+    lab.catalog.load_table = load_table
+
+
+@pytest.mark.parametrize(("count", "time_out_s"), [(2, 30), (6, 3)], ids=["long", "many"])
+def test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start(lab, count, time_out_s):
+    """A round asks for few of them, and the next one begins with the others, which the list is not taken again for."""
+    hang(lab, {f"shop.t{number:02}" for number in range(count)}, time_out_s)
+    service = started(lab)
+    began_s = lab.monotonic_s()
+    while len(of(lab, seen.TableScanned)) < TABLES - count and lab.monotonic_s() - began_s < POLL_S:
+        service.step(0)
+        lab.ahead_ms += 200
+
+    assert len(of(lab, seen.TableScanned)) == TABLES - count
+    assert service.health.catalog_answers
+    service.stop()
