@@ -364,9 +364,16 @@ MUTANTS = (
     Mutant(
         "what is nearly large enough is rewritten for a few files less",
         "core/planner/debt.py",
-        "min(many / least, worth) if is_learned",
+        "_if_worth(many / least, worth) if is_learned",
         "many / least if is_learned",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+    ),
+    Mutant(
+        "what a job gains for each byte is the most that can be owed, so a backlog rests for ever",
+        "core/planner/debt.py",
+        "return score if worth >= 1 else min(score, worth)",
+        "return min(score, worth)",
+        "core/planner/test_rest.py::test_a_rest_ends_at_twenty_times_what_is_due_whatever_the_size_of_the_files",
     ),
     Mutant(
         "what a scan finds counts as appended, whatever the history says",

@@ -84,6 +84,7 @@ WORKLOADS = {
         Workload(updates.buckets, 4, 2, Kind.TIMELESS, ("buckets",), Before(4.95, 223, 589, 1.6)),
         Workload(updates.large_buckets, 4, 2, Kind.TIMELESS, ("buckets",), Before(1.00, 663, 846, 3894)),
         Workload(updates.regions, 10, 6, Kind.TIMELESS),
+        Workload(updates.half_hourly, 7, 4, Kind.TIMELESS),
         Workload(updates.hourly_merge, 10, 4, Kind.TIMELESS),
         Workload(updates.fortnight, 10, 6, Kind.ODD),
         Workload(updates.one_delete_row, 3, 3, Kind.ODD),

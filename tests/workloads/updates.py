@@ -92,6 +92,14 @@ def regions(days=10):
     return writer.history(days)
 
 
+def half_hourly(days=7):
+    """A table without partitions; a batch every half hour writes fifty files of 16 MiB."""
+    writer = Writer((), is_ingest=False)
+    for at_ms in every(30 * MINUTE, days):
+        writer.commit(at_ms, {None: wrote(50, 16 * MIB)})
+    return writer.history(days)
+
+
 def hourly_merge(days=10):
     """A table of 100 GiB without partitions; a MERGE each hour updates a million rows, in 200 data and 200 delete files."""
     writer = Writer((), before={None: old(800, 128 * MIB)})

@@ -173,17 +173,13 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
     of_files = [
         Trigger(
             "compact.min_files",
-            min(many / least, worth) if is_learned else many / least,
+            _if_worth(many / least, worth) if is_learned else many / least,
             f"{small.files} of {least}{little if is_learned else ''} files below {size_text(SMALL * target)}"
             f"{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",
-            min(
-                many / compact.fill_files,
-                small.bytes / target,
-                worth,
-            ),
+            _if_worth(min(many / compact.fill_files, small.bytes / target), worth),
             f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
             f"(at {compact.fill_files} that fill one{little})",
         ),
@@ -205,6 +201,15 @@ def debt(partition: PartitionState, compact: Compact, *, has_time: bool = True) 
         _converted_bytes(partition, compact),
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
     )
+
+
+def _if_worth(score: float, worth: float) -> float:
+    """A score that is below 1 where a job would gain too little.
+
+    How much it gains beyond that is no measure of what is owed: files of 16 MiB gain seven times what is asked at the
+    most, however many they are, so their score would never end a rest.
+    """
+    return score if worth >= 1 else min(score, worth)
 
 
 def _came_late(partition: PartitionState, target: int) -> bool:
