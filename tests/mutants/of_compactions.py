@@ -407,16 +407,24 @@ MUTANTS = (
     Mutant(
         "a mirror's deletes are merged by jobs of their own, at a tenth as many",
         "core/planner/debt.py",
-        "are_alone=came_alone and are_few_then",
-        "are_alone=are_few_then",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = are_few_then and are_shared",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
     ),
     Mutant(
         "data is rewritten because merging would leave as many delete files",
         "core/planner/debt.py",
-        "are_alone=came_alone and are_few_then",
-        "are_alone=came_alone",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = came_alone and are_shared",
+        "core/planner/test_merged_deletes.py::"
+        "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
+    ),
+    Mutant(
+        "delete files that each name one data file become one that every reader reads",
+        "core/planner/debt.py",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = came_alone and are_few_then",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
     ),

@@ -9,7 +9,7 @@ from workloads.catalogue import CASES, WORKLOADS, Kind, outcome
 from workloads.expiring import MOST_A_DAY, STREAMS, expiries_a_day
 from workloads.fleets import one_large_job, one_large_partition, one_old_table, one_that_is_read
 from workloads.measuring import measured, policy_of
-from workloads.updates import keyed_deletes
+from workloads.updates import gdpr_by_file, keyed_deletes
 
 GOALS = {
     "written twice at most": lambda got: got.write_amplification <= 2.05,
@@ -106,6 +106,13 @@ def test_the_keys_of_a_partition_are_not_read_each_hour_for_a_few_rows_that_are_
     got = measured(keyed_deletes(days=3), Policy())
 
     assert 3 <= got.jobs <= 6
+
+
+def test_delete_files_of_which_each_names_one_data_file_are_left_as_they_are():
+    """Each reader opens one, and merged all of them would be read by each."""
+    got = measured(gdpr_by_file(days=40), Policy())
+
+    assert (got.jobs, got.files_p95) == (0, 80)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ Each history is a function of its length and, where it draws, a seed.
 """
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
-from isotherm.core.model.files import FileKind
+from isotherm.core.model.files import FileKind, FileStats
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE
 from workloads.writing import DAYS, START, Writer, every, field, old, wrote
 
@@ -132,7 +133,10 @@ def one_delete_row(days=3):
 
 
 def gdpr_nightly(days=60):
-    """Days of 800 MiB; each night people are forgotten: a few rows are deleted in every one of the last thirty days."""
+    """Days of 800 MiB; each night people are forgotten: a few rows are deleted in every one of the last thirty days.
+
+    The writer leaves a delete file for each partition, as Flink does, and Spark with `write.delete.granularity=partition`.
+    """
     today = START // DAY
     before = {today - age: old(8, 100 * MIB) for age in range(2, 32)}
     writer = Writer(DAYS, before=before, is_ingest=False)
@@ -141,6 +145,24 @@ def gdpr_nightly(days=60):
         writer.commit(at_ms - HOUR, {day: wrote(8, 100 * MIB)})
         forget = wrote(0, MIB, delete_files=1, delete_rows=20)
         writer.commit(at_ms, {day - age: forget for age in range(30)})
+    return writer.history(days)
+
+
+def gdpr_by_file(days=40):
+    """Thirty days of 5 GiB; each night a DELETE of Spark's leaves one delete file for each data file, in place of the last."""
+    days_of = [START // DAY - age for age in range(1, 31)]
+    writer = Writer(DAYS, before={day: old(40, 128 * MIB) for day in days_of}, is_ingest=False)
+    forget = wrote(0, MIB, delete_files=40, delete_rows=800)
+    kept = FileStats(40, 800, 40 * KIB)
+    again = replace(
+        forget,
+        deletes={kind: stats - replace(kept, rows=0) for kind, stats in forget.deletes.items()},
+        delete_sizes={size: stats - replace(kept, rows=0) for size, stats in forget.delete_sizes.items()},
+        added=forget.added + FileStats(rows=kept.rows),
+        removed=kept,
+    )
+    for night, at_ms in enumerate(every(DAY, days, START + 2 * HOUR)):
+        writer.commit(at_ms, dict.fromkeys(days_of, again if night else forget))
     return writer.history(days)
 
 

@@ -225,12 +225,15 @@ def _most_positions(partition: PartitionState, compact: Compact, target: int) ->
     """At so many position-delete files something is due.
 
     A MERGE or an upsert brings rows with its deletes, and its deletes are merged along once these are due. Who only deletes
-    brings none, so nothing would ever take them along.
+    brings none, so nothing would ever take them along. Unless each delete file names one data file, as Spark writes them:
+    then a reader of that file opens one, a later one takes its place, and merged it would be opened by all readers.
     """
     deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
     came_alone = deletes.files >= 2 * partition.smaller_than(SMALL * target).files
     are_few_then = 2 * outputs(deletes.bytes, MERGED_FILE_BYTES) <= DELETES_ALONE
-    return enough_deletes(compact.max_position_deletes, are_alone=came_alone and are_few_then)
+    are_shared = deletes.files > partition.data_total.files
+    are_alone = came_alone and are_few_then and are_shared
+    return enough_deletes(compact.max_position_deletes, are_alone=are_alone)
 
 
 def _can_merge(partition: PartitionState, most: int) -> bool:

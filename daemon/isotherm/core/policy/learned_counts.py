@@ -14,7 +14,7 @@ LATE: Final = 6
 
 DELETES_AS_A_RULE: Final = 200
 DELETES_ALONE: Final = 20
-"""What it means of position-delete files: as a rule, and where they came without rows."""
+"""What it means of position-delete files: as a rule, and where they came without rows, for more than one data file each."""
 
 
 def _count(least: int, example: int) -> tuple[BeforeValidator, WithJsonSchema]:
@@ -65,7 +65,7 @@ def enough_deletes(max_position_deletes: int | str, *, are_alone: bool) -> int:
 
     Args:
         max_position_deletes: what the policy says.
-        are_alone: whether they came without rows, and are few once they are merged.
+        are_alone: whether they came without rows, are more than the data files, and are few once they are merged.
     """
     if isinstance(max_position_deletes, int):
         return max_position_deletes

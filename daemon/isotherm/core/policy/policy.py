@@ -163,8 +163,9 @@ class Compact(Settings):
     applied. Lower where a table is read much oftener than it is updated."""
     max_position_deletes: MaxPositionDeletes = LEARNED
     """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too.
-    `learned` are 200, and 20 where they came without rows (there are twice as many as small data files) and merging leaves
-    half as many at the most. A number holds as it stands."""
+    `learned` are 200, and 20 where they came without rows (there are twice as many as small data files), are more than all
+    data files (else each may name one of them, as Spark's do, and its readers open one), and merging leaves half as many
+    at the most. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
     max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100
