@@ -306,6 +306,20 @@ MUTANTS = (
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
+        "a table that is loaded anew each night is compacted a little later each night",
+        "core/state.py",
+        "min(done_ms, before.last_write_at_ms or done_ms)",
+        "done_ms",
+        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+    ),
+    Mutant(
+        "whoever replaces delete files has replaced the data too",
+        "core/state.py",
+        "before.data and delta.removed.holds(before.data_total)",
+        "before.data and delta.removed.files >= before.data_total.files",
+        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+    ),
+    Mutant(
         "a history begins with partitions that were never compacted",
         "core/replay/history.py",
         "replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)",
