@@ -320,6 +320,14 @@ MUTANTS = (
         "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
     ),
     Mutant(
+        "in a simulation a table that is loaded anew with files of the same sizes stays compacted",
+        "core/replay/history.py",
+        "yield replace(one, loaded=loaded) if loaded else one",
+        "yield one",
+        "core/replay/test_history.py::"
+        "test_what_takes_the_place_of_all_files_takes_the_place_of_all_that_is_here",
+    ),
+    Mutant(
         "a history begins with partitions that were never compacted",
         "core/replay/history.py",
         "replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)",

@@ -9,7 +9,7 @@ from workloads.catalogue import CASES, WORKLOADS, Kind, outcome
 from workloads.expiring import MOST_A_DAY, STREAMS, expiries_a_day
 from workloads.fleets import one_large_job, one_large_partition, one_old_table, one_that_is_read
 from workloads.measuring import measured, policy_of
-from workloads.updates import gdpr_by_file, keyed_deletes
+from workloads.updates import gdpr_by_file, keyed_deletes, loaded_anew
 
 GOALS = {
     "written twice at most": lambda got: got.write_amplification <= 2.05,
@@ -113,6 +113,20 @@ def test_delete_files_of_which_each_names_one_data_file_are_left_as_they_are():
     got = measured(gdpr_by_file(days=40), Policy())
 
     assert (got.jobs, got.files_p95) == (0, 80)
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "files_mean", "wait_ms"),
+    [(DAY, (8, 12), 20 * MINUTE), (HOUR, (90, 100), DAY + 20 * MINUTE)],
+    ids=["each night", "each hour"],
+)
+def test_what_is_overwritten_as_a_whole_is_compacted_once_a_day(apart_ms, files_mean, wait_ms):
+    """Each load is written in files of the same sizes, so what it changes cannot be told from its sums."""
+    got = measured(loaded_anew(10, apart_ms), Policy())
+
+    assert got.jobs == 10
+    assert files_mean[0] <= got.files_mean <= files_mean[1]
+    assert got.delay_longest_ms <= wait_ms
 
 
 @pytest.mark.parametrize(

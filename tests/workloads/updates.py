@@ -101,6 +101,15 @@ def half_hourly(days=7):
     return writer.history(days)
 
 
+def loaded_anew(days=10, apart_ms=HOUR):
+    """A table without partitions, overwritten as a whole each hour, or so, with a hundred files of 10 MiB: a full refresh."""
+    writer, load = Writer((), is_ingest=False), wrote(100, 10 * MIB)
+    again = replace(load, data={}, removed=load.added)
+    for number, at_ms in enumerate(every(apart_ms, days)):
+        writer.commit(at_ms, {None: again if number else load})
+    return writer.history(days)
+
+
 def hourly_merge(days=10):
     """A table of 100 GiB without partitions; a MERGE each hour updates a million rows, in 200 data and 200 delete files."""
     writer = Writer((), before={None: old(800, 128 * MIB)})
