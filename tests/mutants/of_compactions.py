@@ -379,8 +379,8 @@ MUTANTS = (
     Mutant(
         "what has no time, and is written on and on, is rewritten for six files",
         "core/planner/debt.py",
-        "is_late=has_time and _came_late(partition, target)",
-        "is_late=_came_late(partition, target)",
+        "(has_time and _came_late(partition, target))",
+        "_came_late(partition, target)",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
@@ -396,6 +396,22 @@ MUTANTS = (
         "return score if worth >= 1 else min(score, worth)",
         "return min(score, worth)",
         "core/planner/test_rest.py::test_a_rest_ends_at_twenty_times_what_is_due_whatever_the_size_of_the_files",
+    ),
+    Mutant(
+        "what has settled is looked at again when something else happens to it, that is never",
+        "core/planner/debt.py",
+        "later_ms = None if is_settled else settles_ms",
+        "later_ms = None",
+        "core/planner/test_plan.py::"
+        "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
+    ),
+    Mutant(
+        "a job for small files of what has settled leaves a job for its deletes",
+        "core/planner/debt.py",
+        "deletes.files > data.files - max(small - 1, 0)",
+        "deletes.files > data.files",
+        "core/planner/test_plan.py::"
+        "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
     ),
     Mutant(
         "what a scan finds counts as appended, whatever the history says",

@@ -41,6 +41,7 @@ OF_ONE = {
     "hourly_big": ("below three files, once settled",),
     # Of the first days there are late rows alone, of which nothing was compacted before.
     "sensors": ("below six files, once settled",),
+    "closing_orders": ("half of them merged",),
     "one_delete_row": ("written 2.5 times at most",),
     "old_table": ("written twice at most",),
     "regions": ("written twice at most", "below 120 files"),

@@ -48,6 +48,17 @@ def mirror_uniform(days=10, seed=12):
     return writer.history(days)
 
 
+def closing_orders(days=90, seed=15):
+    """Days of 720 MiB in twelve batches; each batch updates some of the last thirty days as well, older ones less and less."""
+    before = {START // DAY - age: old(6, 120 * MIB) for age in range(1, 31)}
+    writer, random = Writer(DAYS, before=before, is_ingest=False), Random(seed)
+    for at_ms in every(2 * HOUR, days):
+        today = at_ms // DAY
+        writes = {today - age: update(1, 100) for age in range(1, 31) if random.random() < 0.9 * 0.85**age}
+        writer.commit(at_ms, writes | {today: wrote(1, 60 * MIB)})
+    return writer.history(days)
+
+
 def daily_load(days=30, jitter_minutes=0, seed=13):
     """An unpartitioned table of 10 GiB, loaded at two in the morning: 130 files of 3 MiB and deletes of 1.5 % of the rows.
 
