@@ -79,7 +79,7 @@ def _kind(rule: Rule) -> str:
         return KINDS[rule.unit] + (" or `null`" if type(None) in get_args(rule.info.annotation) else "")
     if rule.name == "after":
         return f"number, span, or `{LEARNED}`"
-    if rule.name == "min_files":
+    if rule.name in {"min_files", "max_position_deletes"}:
         return f"whole number, or `{LEARNED}`"
     if rule.name == "epochs":
         return f"fields, each {', '.join(f'`{epoch}`' for epoch in Epoch)}"

@@ -39,7 +39,7 @@ def test_a_rest_keeps_nobody_from_a_merge_of_deletes_also_where_something_else_d
 
 @pytest.mark.parametrize(
     ("kind", "files", "verdict"),
-    [(FileKind.EQUALITY_DELETES, 12, Verdict.RESTING), (FileKind.POSITION_DELETES, 150, Verdict.CLEAN)],
+    [(FileKind.EQUALITY_DELETES, 12, Verdict.RESTING), (FileKind.POSITION_DELETES, 19, Verdict.CLEAN)],
 )
 def test_a_rest_is_no_less_one_because_the_job_after_it_would_rewrite_no_data(kind, files, verdict):
     state = replace(

@@ -206,16 +206,30 @@ def test_the_last_pauses_of_a_partitions_writers_are_remembered():
     assert partitions[key(1)].compacted_at_ms == at_ms
 
 
-def test_what_was_compacted_and_is_replaced_as_a_whole_was_never_compacted():
-    _, partitions, _ = fold(table_state(), [change(2, 1, {key(1): added(2)}, origin=Origin.MAINTENANCE)])
-    before = partitions[key(1)].compacted_at_ms
-    ours = change(2, 1, {key(1): added(2)}, origin=Origin.MAINTENANCE)
-    delta = PartitionDelta(data=added(3, KIB).data, added=added(3, KIB).added, removed=removed(2).removed)
-    mixed = PartitionDelta({**removed(2).data, **delta.data}, {}, delta.added, delta.removed)
-    _, after, _ = fold(table_state(), [ours, change(3, 2, {key(1): mixed}, origin=Origin.INGEST)])
+@pytest.mark.parametrize(
+    ("left", "rests_from_ms"),
+    [
+        (FileStats(3, 300, 3 * MIB), NOW),
+        (FileStats(4, 310, 3 * MIB + KIB), NOW),
+        (FileStats(2, 200, 2 * MIB), NOW + 20 * MINUTE),
+        (FileStats(5, 20, 5 * KIB), NOW + 20 * MINUTE),
+    ],
+    ids=["all of it", "its deletes too", "a part", "delete files, more than there are data files"],
+)
+def test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job(left, rests_from_ms):
+    """It was compacted after each load. From the end of a job on, a nightly load would wait longer each night."""
+    state, partitions = table_state(), {}
+    load = PartitionDelta(data=added(2, 2 * MIB).data, added=added(2, 2 * MIB).added, removed=left)
+    job = PartitionDelta(data={**removed(3).data, **added(1, 3 * MIB, rows=300).data})
+    life = [(0, added(3), Origin.FOREIGN), (20, job, Origin.MAINTENANCE), (60, load, Origin.FOREIGN)]
+    for number, (minutes, delta, origin) in enumerate(life, 2):
+        at_ms = NOW + minutes * MINUTE
+        one = change(number, state.head, {key(1): delta}, origin=origin, committed_at_ms=at_ms)
+        applied = apply(state, partitions, one, HOURLY, at_ms)
+        state, partitions = applied.state, dict(applied.partitions)
 
-    assert before is not None
-    assert after[key(1)].compacted_at_ms is None
+    assert partitions[key(1)].compacted_at_ms == rests_from_ms
+    assert partitions[key(1)].last_write_at_ms == NOW + 60 * MINUTE
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

@@ -292,6 +292,28 @@ MUTANTS = (
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
+        "a table that is loaded anew each night is compacted a little later each night",
+        "core/state.py",
+        "min(done_ms, before.last_write_at_ms or done_ms)",
+        "done_ms",
+        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+    ),
+    Mutant(
+        "whoever replaces delete files has replaced the data too",
+        "core/state.py",
+        "before.data and delta.removed.holds(before.data_total)",
+        "before.data and delta.removed.files >= before.data_total.files",
+        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+    ),
+    Mutant(
+        "in a simulation a table that is loaded anew with files of the same sizes stays compacted",
+        "core/replay/history.py",
+        "yield replace(one, loaded=loaded) if loaded else one",
+        "yield one",
+        "core/replay/test_history.py::"
+        "test_what_takes_the_place_of_all_files_takes_the_place_of_all_that_is_here",
+    ),
+    Mutant(
         "a history begins with partitions that were never compacted",
         "core/replay/history.py",
         "replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)",
@@ -343,16 +365,39 @@ MUTANTS = (
     Mutant(
         "what has no time, and is written on and on, is rewritten for six files",
         "core/planner/debt.py",
-        "is_late=has_time and _came_late(partition, target)",
-        "is_late=_came_late(partition, target)",
+        "(has_time and _came_late(partition, target))",
+        "_came_late(partition, target)",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "what is nearly large enough is rewritten for a few files less",
         "core/planner/debt.py",
-        "min(many / least, worth) if is_learned",
+        "_if_worth(many / least, worth) if is_learned",
         "many / least if is_learned",
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+    ),
+    Mutant(
+        "what a job gains for each byte is the most that can be owed, so a backlog rests for ever",
+        "core/planner/debt.py",
+        "return score if worth >= 1 else min(score, worth)",
+        "return min(score, worth)",
+        "core/planner/test_rest.py::test_a_rest_ends_at_twenty_times_what_is_due_whatever_the_size_of_the_files",
+    ),
+    Mutant(
+        "what has settled is looked at again when something else happens to it, that is never",
+        "core/planner/debt.py",
+        "later_ms = None if is_settled else settles_ms",
+        "later_ms = None",
+        "core/planner/test_plan.py::"
+        "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
+    ),
+    Mutant(
+        "a job for small files of what has settled leaves a job for its deletes",
+        "core/planner/debt.py",
+        "deletes.files > data.files - max(small - 1, 0)",
+        "deletes.files > data.files",
+        "core/planner/test_plan.py::"
+        "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
     ),
     Mutant(
         "what a scan finds counts as appended, whatever the history says",
@@ -386,16 +431,24 @@ MUTANTS = (
     Mutant(
         "a mirror's deletes are merged by jobs of their own, at a tenth as many",
         "core/planner/debt.py",
-        "are_alone = is_merged and came_alone and are_few_then",
-        "are_alone = is_merged and are_few_then",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = are_few_then and are_shared",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
     ),
     Mutant(
         "data is rewritten because merging would leave as many delete files",
         "core/planner/debt.py",
-        "are_alone = is_merged and came_alone and are_few_then",
-        "are_alone = is_merged and came_alone",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = came_alone and are_shared",
+        "core/planner/test_merged_deletes.py::"
+        "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
+    ),
+    Mutant(
+        "delete files that each name one data file become one that every reader reads",
+        "core/planner/debt.py",
+        "are_alone = came_alone and are_few_then and are_shared",
+        "are_alone = came_alone and are_few_then",
         "core/planner/test_merged_deletes.py::"
         "test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many",
     ),

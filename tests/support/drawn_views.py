@@ -27,6 +27,8 @@ DELETES = st.dictionaries(
 VERSIONS = st.sampled_from([2, 3])
 DELETE_ROW_BYTES = st.sampled_from([10, MIB])
 LAST_DAYS = st.integers(NOW - 2 * DAY, NOW + HOUR)
+WRITTEN = st.one_of(LAST_DAYS, LAST_DAYS, st.integers(NOW - 9 * DAY, NOW - 4 * DAY))
+"""Some of it within the last week, and some before: it settles then."""
 COMPACTED = st.one_of(st.none(), LAST_DAYS)
 COMMITS = st.integers(0, 100)
 SPANS = st.lists(st.integers(1, 40 * MINUTE), max_size=5)
@@ -37,7 +39,7 @@ def partition_states(draw):
     data = {}
     for size, count in draw(SIZES).items():
         data |= files(count, size)
-    written_ms = draw(LAST_DAYS)
+    written_ms = draw(WRITTEN)
     deletes, row_bytes = draw(DELETES), draw(DELETE_ROW_BYTES)
     return PartitionState(
         data=data,

@@ -77,6 +77,7 @@ WORKLOADS = {
         Workload(appends.yearly, 800, 800, Kind.LONG),
         Workload(updates.mirror_zipf, 10, 3, Kind.MIRROR, ("mirror",), Before(2.70, 272, 936, 0.9)),
         Workload(updates.mirror_uniform, 10, 5, Kind.MIRROR, ("mirror",), Before(1.51, 48, 68)),
+        Workload(updates.closing_orders, 90, 60, Kind.MIRROR),
         Workload(updates.daily_load, 30, 30, Kind.TIMELESS, ("dimension",)),
         Workload(
             updates.daily_load_jittery, 30, 30, Kind.TIMELESS, ("dimension",), Before(6.19, 657, 1322, 83)
@@ -84,6 +85,7 @@ WORKLOADS = {
         Workload(updates.buckets, 4, 2, Kind.TIMELESS, ("buckets",), Before(4.95, 223, 589, 1.6)),
         Workload(updates.large_buckets, 4, 2, Kind.TIMELESS, ("buckets",), Before(1.00, 663, 846, 3894)),
         Workload(updates.regions, 10, 6, Kind.TIMELESS),
+        Workload(updates.half_hourly, 7, 4, Kind.TIMELESS),
         Workload(updates.hourly_merge, 10, 4, Kind.TIMELESS),
         Workload(updates.fortnight, 10, 6, Kind.ODD),
         Workload(updates.one_delete_row, 3, 3, Kind.ODD),

@@ -9,7 +9,7 @@ from workloads.catalogue import CASES, WORKLOADS, Kind, outcome
 from workloads.expiring import MOST_A_DAY, STREAMS, expiries_a_day
 from workloads.fleets import one_large_job, one_large_partition, one_old_table, one_that_is_read
 from workloads.measuring import measured, policy_of
-from workloads.updates import keyed_deletes
+from workloads.updates import gdpr_by_file, keyed_deletes, loaded_anew
 
 GOALS = {
     "written twice at most": lambda got: got.write_amplification <= 2.05,
@@ -20,6 +20,7 @@ GOALS = {
     "below 120 files": lambda got: got.files_p95 < 120,
     "below 120 files, once settled": lambda got: got.settled_p95 < 120,
     "half of them merged": lambda got: got.settled_mean < 15,
+    "below two hundred files too many": lambda got: got.spare_mean < 200,
     "left as it is": lambda got: got.write_amplification <= 1.1,
     "few repeats": lambda got: got.repeats < 0.02,
     "never in vain twice in a row": lambda got: got.in_a_row <= 1,
@@ -40,10 +41,12 @@ OF_ONE = {
     "hourly_big": ("below three files, once settled",),
     # Of the first days there are late rows alone, of which nothing was compacted before.
     "sensors": ("below six files, once settled",),
+    "closing_orders": ("half of them merged",),
     "one_delete_row": ("written 2.5 times at most",),
     "old_table": ("written twice at most",),
     "regions": ("written twice at most", "below 120 files"),
     "buckets": ("few repeats", "written 2.5 times at most"),
+    "half_hourly": ("written twice at most", "below two hundred files too many"),
     "hourly_merge": ("written 2.5 times at most",),
     "fortnight": ("written twice at most", "below 120 files"),
     "delete_files": ("below 120 files, once settled",),
@@ -104,6 +107,27 @@ def test_the_keys_of_a_partition_are_not_read_each_hour_for_a_few_rows_that_are_
     got = measured(keyed_deletes(days=3), Policy())
 
     assert 3 <= got.jobs <= 6
+
+
+def test_delete_files_of_which_each_names_one_data_file_are_left_as_they_are():
+    """Each reader opens one, and merged all of them would be read by each."""
+    got = measured(gdpr_by_file(days=40), Policy())
+
+    assert (got.jobs, got.files_p95) == (0, 80)
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "files_mean", "wait_ms"),
+    [(DAY, (8, 12), 20 * MINUTE), (HOUR, (90, 100), DAY + 20 * MINUTE)],
+    ids=["each night", "each hour"],
+)
+def test_what_is_overwritten_as_a_whole_is_compacted_once_a_day(apart_ms, files_mean, wait_ms):
+    """Each load is written in files of the same sizes, so what it changes cannot be told from its sums."""
+    got = measured(loaded_anew(10, apart_ms), Policy())
+
+    assert got.jobs == 10
+    assert files_mean[0] <= got.files_mean <= files_mean[1]
+    assert got.delay_longest_ms <= wait_ms
 
 
 @pytest.mark.parametrize(

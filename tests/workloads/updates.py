@@ -4,9 +4,10 @@ Each history is a function of its length and, where it draws, a seed.
 """
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
-from isotherm.core.model.files import FileKind
+from isotherm.core.model.files import FileKind, FileStats
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE
 from workloads.writing import DAYS, START, Writer, every, field, old, wrote
 
@@ -44,6 +45,17 @@ def mirror_uniform(days=10, seed=12):
         writes = {today - age: update() for age in random.sample(range(AGES), 3)}
         writes.setdefault(today, wrote(1, MIB))
         writer.commit(at_ms, writes, through_ms=at_ms)
+    return writer.history(days)
+
+
+def closing_orders(days=90, seed=15):
+    """Days of 720 MiB in twelve batches; each batch updates some of the last thirty days as well, older ones less and less."""
+    before = {START // DAY - age: old(6, 120 * MIB) for age in range(1, 31)}
+    writer, random = Writer(DAYS, before=before, is_ingest=False), Random(seed)
+    for at_ms in every(2 * HOUR, days):
+        today = at_ms // DAY
+        writes = {today - age: update(1, 100) for age in range(1, 31) if random.random() < 0.9 * 0.85**age}
+        writer.commit(at_ms, writes | {today: wrote(1, 60 * MIB)})
     return writer.history(days)
 
 
@@ -92,6 +104,23 @@ def regions(days=10):
     return writer.history(days)
 
 
+def half_hourly(days=7):
+    """A table without partitions; a batch every half hour writes fifty files of 16 MiB."""
+    writer = Writer((), is_ingest=False)
+    for at_ms in every(30 * MINUTE, days):
+        writer.commit(at_ms, {None: wrote(50, 16 * MIB)})
+    return writer.history(days)
+
+
+def loaded_anew(days=10, apart_ms=HOUR):
+    """A table without partitions, overwritten as a whole each hour, or so, with a hundred files of 10 MiB: a full refresh."""
+    writer, load = Writer((), is_ingest=False), wrote(100, 10 * MIB)
+    again = replace(load, data={}, removed=load.added)
+    for number, at_ms in enumerate(every(apart_ms, days)):
+        writer.commit(at_ms, {None: again if number else load})
+    return writer.history(days)
+
+
 def hourly_merge(days=10):
     """A table of 100 GiB without partitions; a MERGE each hour updates a million rows, in 200 data and 200 delete files."""
     writer = Writer((), before={None: old(800, 128 * MIB)})
@@ -124,7 +153,10 @@ def one_delete_row(days=3):
 
 
 def gdpr_nightly(days=60):
-    """Days of 800 MiB; each night people are forgotten: a few rows are deleted in every one of the last thirty days."""
+    """Days of 800 MiB; each night people are forgotten: a few rows are deleted in every one of the last thirty days.
+
+    The writer leaves a delete file for each partition, as Flink does, and Spark with `write.delete.granularity=partition`.
+    """
     today = START // DAY
     before = {today - age: old(8, 100 * MIB) for age in range(2, 32)}
     writer = Writer(DAYS, before=before, is_ingest=False)
@@ -133,6 +165,24 @@ def gdpr_nightly(days=60):
         writer.commit(at_ms - HOUR, {day: wrote(8, 100 * MIB)})
         forget = wrote(0, MIB, delete_files=1, delete_rows=20)
         writer.commit(at_ms, {day - age: forget for age in range(30)})
+    return writer.history(days)
+
+
+def gdpr_by_file(days=40):
+    """Thirty days of 5 GiB; each night a DELETE of Spark's leaves one delete file for each data file, in place of the last."""
+    days_of = [START // DAY - age for age in range(1, 31)]
+    writer = Writer(DAYS, before={day: old(40, 128 * MIB) for day in days_of}, is_ingest=False)
+    forget = wrote(0, MIB, delete_files=40, delete_rows=800)
+    kept = FileStats(40, 800, 40 * KIB)
+    again = replace(
+        forget,
+        deletes={kind: stats - replace(kept, rows=0) for kind, stats in forget.deletes.items()},
+        delete_sizes={size: stats - replace(kept, rows=0) for size, stats in forget.delete_sizes.items()},
+        added=forget.added + FileStats(rows=kept.rows),
+        removed=kept,
+    )
+    for night, at_ms in enumerate(every(DAY, days, START + 2 * HOUR)):
+        writer.commit(at_ms, dict.fromkeys(days_of, again if night else forget))
     return writer.history(days)
 
 

@@ -26,7 +26,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.coldness import findings, first_hot
-from isotherm.core.planner.debt import debt
+from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
@@ -161,7 +161,7 @@ def _of_partition(
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_minor(key, view.partitions[key], view.around, resolved, now_ms),
-        *_debt(key, view, resolved),
+        *_debt(key, view, resolved, now_ms),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
         *_published(view, now_ms),
@@ -214,8 +214,13 @@ def _minor(
     return [Condition("minor", Verdict.HOT, False, found.why, _origin(resolved, found.option or OPTION))]
 
 
-def _debt(key: PartitionKey, view: View, resolved: Resolved) -> list[Condition]:
-    has_time = time_span(key, view.around.fields) is not None
+def _owed(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> Debt:
+    partition, has_time = view.partitions[key], time_span(key, view.around.fields) is not None
+    version = view.facts.format_version
+    return debt(partition, resolved.policy.compact, has_time=has_time, format_version=version, now_ms=now_ms)
+
+
+def _debt(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> list[Condition]:
     return [
         Condition(
             # Each trigger by the name of its option: that is what a person would change.
@@ -225,12 +230,7 @@ def _debt(key: PartitionKey, view: View, resolved: Resolved) -> list[Condition]:
             f"{one.score:.2f} of 1: {one.why}",
             _origin(resolved, one.option),
         )
-        for one in debt(
-            view.partitions[key],
-            resolved.policy.compact,
-            has_time=has_time,
-            format_version=view.facts.format_version,
-        ).triggers
+        for one in _owed(key, view, resolved, now_ms).triggers
     ]
 
 
@@ -243,8 +243,7 @@ def rest_conditions(
     until_ms = rests_until(key, partition, view.around, resolved.policy, now_ms, is_hot=is_hot)
     if until_ms is None:
         return []
-    version = view.facts.format_version
-    merges = debt(partition, resolved.policy.compact, format_version=version).merge(None) is not None
+    merges = _owed(key, view, resolved, now_ms).merge(None) is not None
     is_over = score >= REST_SCORE or (merges and not is_hot)
     word = Verdict.DUE if is_over else Verdict.RESTING
     origin = _origin(resolved, "compact.rest")

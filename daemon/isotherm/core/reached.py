@@ -1,10 +1,10 @@
-"""How far a stream has come, by the rows of one commit: in event time, at a high quantile of them."""
+"""How far a stream has come, in event time: by its writer's word, or at a high quantile of the rows of one commit."""
 
 from collections.abc import Iterable, Mapping
 
-from isotherm.contract.boundary import BOUNDARY_QUANTILE
+from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.changes import PartitionDelta
+from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span
 
@@ -42,3 +42,16 @@ def boundary_of_rows(
             reached_ms = max(span.start_ms, min(delta.reached_ms, span.end_ms))
         groups.append((min(reached_ms, committed_at_ms), delta.added.rows))
     return by_rows(groups)
+
+
+def boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:
+    """The boundary after a change: by the writer's word, else by its rows, and never further back than it was."""
+    if not change.is_foreign_write:
+        return before_ms
+    reached_ms = change.valid_through_ms
+    if reached_ms is None:
+        reached_ms = boundary_of_rows(change.partitions, fields, change.committed_at_ms)
+    if reached_ms is None:
+        return before_ms
+    capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
+    return capped_ms if before_ms is None else max(before_ms, capped_ms)

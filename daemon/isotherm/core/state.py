@@ -22,7 +22,7 @@ from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan, time_span
-from isotherm.core.reached import boundary_of_rows
+from isotherm.core.reached import boundary_after
 from isotherm.core.summary_totals import gap_to, moved_counters, totals_after
 
 
@@ -43,7 +43,8 @@ class PartitionState:
     last_write_number: int = 0
     """The table's count of foreign commits when this partition was last written."""
     compacted_at_ms: int | None = None
-    """When we last rewrote data files of it, or read all for its equality deletes. None: that is not on record."""
+    """When we last rewrote data files of it, or read all for its equality deletes. None: that is not on record.
+    Where others have replaced all of it since, when that was written which the job rewrote: it rests from then."""
     pauses_ms: tuple[int, ...] = ()
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
     arrivals: tuple[Arrival, ...] = ()
@@ -199,7 +200,7 @@ def apply(
         state,
         head=change.snapshot_id,
         sequence_number=change.sequence_number,
-        boundary_ms=_boundary_after(state.boundary_ms, change, fields),
+        boundary_ms=boundary_after(state.boundary_ms, change, fields),
         foreign_commits=number,
         partitions=state.partitions + born - gone,
         lateness=_lateness_after(commit, partitions, after),
@@ -309,8 +310,10 @@ def _partition_after(
             at_ms=commit.at_ms,
         )
     if commit.change.is_foreign_write:
-        if bool(before.data) and delta.removed.files >= before.data_total.files:
-            new["compacted_at_ms"] = None  # all of it was replaced
+        done_ms = before.compacted_at_ms
+        if done_ms is not None and before.data and delta.removed.holds(before.data_total):
+            # Loaded anew, it rests from its last load on: from the end of the job it would be a job later each time.
+            new["compacted_at_ms"] = min(done_ms, before.last_write_at_ms or done_ms)
         new["pauses_ms"] = _pauses_after(before, commit.at_ms)
         if before.first_write_at_ms is None:
             new["first_write_at_ms"] = commit.at_ms
@@ -364,18 +367,6 @@ def with_pauses(
         key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
         for key, partition in partitions.items()
     }
-
-
-def _boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:
-    if not change.is_foreign_write:
-        return before_ms
-    reached_ms = change.valid_through_ms
-    if reached_ms is None:
-        reached_ms = boundary_of_rows(change.partitions, fields, change.committed_at_ms)
-    if reached_ms is None:
-        return before_ms
-    capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
-    return capped_ms if before_ms is None else max(before_ms, capped_ms)
 
 
 def _lateness_after(

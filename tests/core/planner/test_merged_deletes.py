@@ -46,21 +46,27 @@ def test_a_merged_delete_file_is_merged_again_once_all_that_is_smaller_has_its_s
 
 
 @pytest.mark.parametrize(
-    ("sizes", "small_files", "most"),
+    ("sizes", "large_files", "small_files", "most"),
     [
-        ([KIB] * 20, 0, 20),
-        ([KIB] * 20, 10, 20),
-        ([KIB] * 20, 11, 200),
-        ([KIB] * 10 + [64 * MIB] * 10, 0, 20),
-        ([KIB] * 10 + [64 * MIB] * 11, 0, 200),
+        ([KIB] * 20, 8, 0, 20),
+        ([KIB] * 20, 8, 10, 20),
+        ([KIB] * 20, 8, 11, 200),
+        ([KIB] * 20, 19, 0, 20),
+        ([KIB] * 20, 20, 0, 200),
+        ([KIB] * 20, 10, 10, 200),
+        ([KIB] * 39, 39, 0, 200),
+        ([KIB] * 39, 38, 0, 20),
+        ([KIB] * 10 + [64 * MIB] * 10, 8, 0, 20),
+        ([KIB] * 10 + [64 * MIB] * 11, 8, 0, 200),
     ],
 )
-def test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many(sizes, small_files, most):
+def test_deletes_that_came_without_rows_are_merged_at_a_tenth_as_many(sizes, large_files, small_files, most):
     """A nightly DELETE left thirty of them beside each of eight data files, for good: no other job took them along.
 
-    But not where merging would leave nearly as many.
+    But not where merging would leave nearly as many, nor where each may name one data file.
     """
-    data = files(80, 128 * MIB, rows=10**9) | (files(small_files, MIB, rows=10) if small_files else {})
+    data = files(large_files, 128 * MIB, rows=10**9)
+    data |= files(small_files, MIB, rows=10) if small_files else {}
     learned, said = (
         debt(with_deletes(sizes, data), Compact(max_position_deletes=n)) for n in ("learned", 40)
     )

@@ -10,6 +10,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Unpublished
+from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Policy
@@ -180,11 +181,60 @@ def test_what_saves_readers_the_most_for_each_byte_comes_first():
     ids=["nearly large enough", "small"],
 )
 def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(count, size, why):
-    state = replace(partition(0), data=files(count, size), last_write_at_ms=0)
+    state = replace(partition(0), data=files(count, size), last_write_at_ms=NOW - 2 * DAY)
     (decision,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
 
     assert why in decision.why
     assert (decision.verdict is Verdict.DUE) is (count == 12)
+
+
+WEEK = 7 * DAY
+FEW_DELETES = {"deletes": {FileKind.POSITION_DELETES: FileStats(3, 3, 9)}}
+SIX_DELETES = {"deletes": {FileKind.POSITION_DELETES: FileStats(6, 6, 9)}, "data": files(4, 128 * MIB)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "count", "verdict"),
+    [
+        ({}, {}, 5, Verdict.CLEAN),
+        ({}, {}, 6, Verdict.DUE),
+        (FEW_DELETES, {}, 6, Verdict.DUE),
+        (SIX_DELETES, {}, 1, Verdict.DUE),
+        (SIX_DELETES, {}, 2, Verdict.DUE),
+        (SIX_DELETES | {"data": files(5, 128 * MIB)}, {}, 1, Verdict.CLEAN),
+        ({"compacted_at_ms": NOW - WEEK}, {}, 6, Verdict.DUE),
+        ({}, {"facts": facts(fields=BUCKETS)}, 6, Verdict.CLEAN),
+    ],
+    ids=[
+        "few",
+        "six",
+        "beside deletes",
+        "six deletes",
+        "and small files",
+        "one each",
+        "compacted",
+        "in a bucket",
+    ],
+)
+def test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough(
+    changes, where, count, verdict
+):
+    """A mirror's days kept nineteen of each for ever, once their orders were closed. It is decided again at that time."""
+    data = changes.get("data", {}) | files(count, MIB)
+    state = replace(partition(0), **{**changes, "data": data, "last_write_at_ms": NOW - WEEK})
+    world, number = (
+        view({key(1): state}, **where),
+        Policy(compact=Compact(min_files=20, max_position_deletes=20)),
+    )
+    before, then = (plan(world, Policy(), at_ms).of_partitions[0] for at_ms in (NOW - 1, NOW))
+
+    assert (before.verdict, then.verdict) == (Verdict.CLEAN, verdict)
+    assert before.wake.at_ms == NOW or (where and before.wake.at_ms is None)
+    assert plan(world, number, NOW).of_partitions[0].verdict is Verdict.CLEAN
+    if verdict is Verdict.DUE:
+        (left,) = plan(after(world, plan(world, Policy(), NOW), Policy(), NOW), Policy(), NOW).of_partitions
+
+        assert left.verdict is Verdict.CLEAN
 
 
 WRITTEN_LARGE = {"compacted_at_ms": None, "data": files(4, 128 * MIB)}
@@ -226,7 +276,7 @@ LATE = {"arrivals": (Arrival.before_all(NOW),), "compacted_at_ms": NOW - DAY}
 )
 def test_of_rows_that_came_late_six_small_files_are_enough(changes, where, count, size, verdict):
     data = changes.get("data", {}) | files(count, size)
-    state = replace(partition(0), last_write_at_ms=0, **{**changes, "data": data})
+    state = replace(partition(0), last_write_at_ms=NOW - 2 * DAY, **{**changes, "data": data})
 
     assert plan(view({key(1): state}, **where), Policy(), NOW).of_partitions[0].verdict is verdict
 

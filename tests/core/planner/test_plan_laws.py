@@ -19,7 +19,8 @@ from support.drawn_views import maintained, policies, worlds
 from support.planned import POLICY
 
 RESTLESS = Policy(
-    compact=Compact(min_files=4, rest="0s"), expire=Expire(keep_for="10m", keep_last=3, at_once=2)
+    compact=Compact(min_files=4, max_position_deletes=200, rest="0s"),
+    expire=Expire(keep_for="10m", keep_last=3, at_once=2),
 )
 
 

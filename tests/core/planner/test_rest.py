@@ -8,7 +8,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
-from isotherm.core.policy.policy import Policy, Schedule, Work
+from isotherm.core.policy.policy import Compact, Policy, Schedule, Work
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text
 from support.builders import DAY, GIB, HOUR, MIB, NOW, files, key, partition, view
@@ -40,6 +40,31 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
         assert decision.why.startswith(
             f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 20 (it is 2.50): "
         )
+
+
+@pytest.mark.parametrize("min_files", ["learned", 20])
+@pytest.mark.parametrize(
+    ("count", "size", "verdict"),
+    [
+        (100, 16 * MIB, Verdict.RESTING),
+        (160, 16 * MIB, Verdict.DUE),
+        (399, MIB, Verdict.RESTING),
+        (400, MIB, Verdict.DUE),
+        (100, 64 * MIB, Verdict.DUE),
+    ],
+)
+def test_a_rest_ends_at_twenty_times_what_is_due_whatever_the_size_of_the_files(
+    min_files, count, size, verdict
+):
+    """What a job gains for each byte is no limit of it: files of 16 MiB were compacted once a day, and grew for ever."""
+    state = PartitionState(
+        data=files(count, size), last_write_at_ms=NOW - HOUR, compacted_at_ms=NOW - 2 * HOUR
+    )
+    policy = Policy(compact=Compact(min_files=min_files))
+    decision = plan(view({key(1): state}), policy, NOW).of_partitions[0]
+
+    assert decision.verdict is verdict
+    assert (decision.score >= 20) is (verdict is Verdict.DUE)
 
 
 def with_deletes(data_bytes, delete_files, delete_bytes=MIB):

@@ -4,17 +4,17 @@ import pytest
 
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import FileKind, FileStats, size_bucket
-from isotherm.core.replay.history import as_remembered, carried_over, counted_back
+from isotherm.core.model.files import FileKind, FileStats, size_bucket, summed
+from isotherm.core.replay.history import History, Recorded, as_remembered, carried_over, counted_back, others
 from isotherm.core.state import PartitionState, StateError
-from support.builders import DAY, HOURLY, MIB, NOW, TABLE, added, change, files, key, removed
+from support.builders import DAY, HOURLY, MIB, NOW, TABLE, added, change, facts, files, key, removed
 
 
 def carried(here, **delta):
     """A recorded removal, on a partition as it is here."""
     recorded = PartitionDelta(**delta, removed=FileStats(1, 1, 1))
     one = Change(1, None, 1, NOW, "overwrite", Origin.FOREIGN, {key(): recorded})
-    return carried_over(one, {key(): here}).partitions[key()]
+    return carried_over(Recorded(one, NOW), {key(): here}).partitions[key()]
 
 
 def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():
@@ -24,7 +24,7 @@ def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_n
         added=FileStats(1, 3, MIB), removed=FileStats(2, 5, MIB + 10),
     )  # fmt: skip
     here = PartitionState({size_bucket(MIB): FileStats(1, 3, MIB)})
-    after = carried_over(change(2, 1, {key(1): recorded}), {key(1): here}).partitions[key(1)]
+    after = carried_over(Recorded(change(2, 1, {key(1): recorded}), NOW), {key(1): here}).partitions[key(1)]
 
     assert (after.data, after.deletes) == ({}, {})
 
@@ -47,6 +47,20 @@ def test_a_removal_of_all_rows_takes_all_files():
     delta = carried(here, data={size_bucket(MIB): FileStats(-2, -200, -2 * MIB)})
 
     assert delta.data == {size_bucket(100 * MIB): FileStats(-1, -200, -100 * MIB)}
+
+
+@pytest.mark.parametrize(("left", "stays"), [(2, 0), (1, 1)])
+def test_what_takes_the_place_of_all_files_takes_the_place_of_all_that_is_here(left, stays):
+    """Files of the same sizes: the difference is nothing, and here they were merged. It is so for all of them alone."""
+    load = PartitionDelta(added=added(left).added, removed=added(left).added)
+    one = Recorded(change(1, None, {key(): load}, operation="overwrite"), NOW)
+    past = History(TABLE, facts(), {key(): PartitionState(files(2))}, (), frozenset(), (one,), NOW, NOW)
+    (recorded,) = others(past)
+    here = PartitionState(files(1, 2 * MIB, 200), {FileKind.POSITION_DELETES: FileStats(1, 1, 1)})
+    delta = carried_over(recorded, {key(): here}).partitions[key()]
+
+    assert summed(here.data, delta.data) == (files(1, 2 * MIB, 200) if stays else files(2))
+    assert delta.removed == (load.removed if stays else here.data_total)
 
 
 def test_no_more_leaves_than_there_is():

@@ -38,6 +38,10 @@ class FileStats:
     def __bool__(self) -> bool:
         return bool(self.files or self.rows or self.bytes)
 
+    def holds(self, other: "FileStats") -> bool:
+        """Whether all the others may be among these: it has as many files, rows and bytes at least."""
+        return self.files >= other.files and self.rows >= other.rows and self.bytes >= other.bytes
+
 
 NO_FILES = FileStats()
 

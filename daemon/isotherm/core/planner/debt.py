@@ -22,13 +22,17 @@ from isotherm.core.planner.file_selection import (
     tier_of_deletes,
 )
 from isotherm.core.policy.cold_after import LEARNED
-from isotherm.core.policy.learned_counts import DELETES_ALONE, enough_deletes, enough_files
+from isotherm.core.policy.learned_counts import DELETES_ALONE, DELETES_LEFT, enough_deletes, enough_files
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
-from isotherm.core.units import size_text
+from isotherm.core.units import DAY_MS, size_text
 
 POSITION_DELETES = "compact.max_position_deletes"
 EQUALITY_DELETES = "compact.max_equality_deletes"
+
+SETTLED_AFTER_MS = 7 * DAY_MS
+"""Who wrote to a partition of time last so long ago does not come back, as a rule: a mirror's orders are closed by then. What
+is there is read as it is for ever, so less is enough for a job. A week shows weekly jobs, too."""
 
 MERGED_ALONG = 0.1
 """From this part of its threshold on, deletes are merged by a job that rewrites small files anyway."""
@@ -56,6 +60,8 @@ class Debt:
     """The small files that are worth rewriting together lie below this size."""
     small_files: int
     """So many."""
+    settles_at_ms: int | None = None
+    """From when on less is enough for a job, if nobody writes before. None where that changes nothing."""
     can_merge: bool = False
     """Whether merging position-delete files brings their number below its threshold."""
     merge_below_bytes: int | None = None
@@ -156,7 +162,12 @@ class Debt:
 
 
 def debt(
-    partition: PartitionState, compact: Compact, *, has_time: bool = True, format_version: int = 2
+    partition: PartitionState,
+    compact: Compact,
+    *,
+    has_time: bool = True,
+    format_version: int = 2,
+    now_ms: int = 0,
 ) -> Debt:
     """The partition's debt: the trigger with the highest score speaks.
 
@@ -165,38 +176,42 @@ def debt(
         compact: the policy.
         has_time: whether the partition is about a time, so that one day nobody writes to it any more.
         format_version: of its table. From 3 on no new position-delete file may be written, so deletes are only applied.
+        now_ms: tells whether that day has come. Without it, it has not.
     """
     target = int(compact.target_file_size)
+    settles_ms = _settles_at_ms(partition, now_ms) if has_time else None
+    is_settled = settles_ms is not None and settles_ms <= now_ms
+    later_ms = None if is_settled else settles_ms
     # A number that somebody has written holds as it stands.
     is_learned = compact.min_files == LEARNED
     below_bytes, small = tier(partition.data, target, only_worth_it=is_learned)
     # One file alone is no work, whatever a schedule says.
     many = small.files if small.files > 1 else 0
-    least = enough_files(compact.min_files, is_late=has_time and _came_late(partition, target))
+    is_late = is_settled or (has_time and _came_late(partition, target))
+    least = enough_files(compact.min_files, is_late=is_late)
     worth, little = gain(small, target), _too_few(small, target)
     of_files = [
         Trigger(
             "compact.min_files",
-            min(many / least, worth) if is_learned else many / least,
+            _if_worth(many / least, worth) if is_learned else many / least,
             f"{small.files} of {least}{little if is_learned else ''} files below {size_text(SMALL * target)}"
             f"{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",
-            min(
-                many / compact.fill_files,
-                small.bytes / target,
-                worth,
-            ),
+            _if_worth(min(many / compact.fill_files, small.bytes / target), worth),
             f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
             f"(at {compact.fill_files} that fill one{little})",
         ),
     ]
     is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
     if not partition.deletes:
-        return Debt(_highest_first(of_files), (), below_bytes, small.files, is_light=is_light)
+        later_ms = later_ms if many else None
+        return Debt(_highest_first(of_files), (), below_bytes, small.files, later_ms, is_light=is_light)
     writes_positions = format_version < WITH_ROW_IDS
-    most = _most_positions(partition, compact, target, is_merged=writes_positions)
+    most = enough_deletes(compact.max_position_deletes)
+    if writes_positions:
+        most = _most_positions(partition, compact, target, is_settled=is_settled)
     of_deletes = list(_delete_triggers(partition, compact, most)) if partition.has_deletes else []
     can_merge = writes_positions and _can_merge(partition, most)
     return Debt(
@@ -204,12 +219,28 @@ def debt(
         _highest_first(of_deletes),
         below_bytes,
         small.files,
+        later_ms,
         can_merge,
         tier_of_deletes(partition, most) if can_merge else None,
         is_light,
         _converted_bytes(partition, compact) if writes_positions else None,
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
     )
+
+
+def _settles_at_ms(partition: PartitionState, now_ms: int) -> int | None:
+    """When a partition of time has settled, if nobody writes to it before. None where nobody knows when it was written."""
+    written_ms = partition.as_of(now_ms).last_write_at_ms
+    return None if written_ms is None else written_ms + SETTLED_AFTER_MS
+
+
+def _if_worth(score: float, worth: float) -> float:
+    """A score that is below 1 where a job would gain too little.
+
+    How much it gains beyond that is no measure of what is owed: files of 16 MiB gain seven times what is asked at the
+    most, however many they are, so their score would never end a rest.
+    """
+    return score if worth >= 1 else min(score, worth)
 
 
 def _came_late(partition: PartitionState, target: int) -> bool:
@@ -221,17 +252,22 @@ def _came_late(partition: PartitionState, target: int) -> bool:
     return partition.smaller_than(SMALL * target).files < partition.data_total.files
 
 
-def _most_positions(partition: PartitionState, compact: Compact, target: int, *, is_merged: bool) -> int:
+def _most_positions(partition: PartitionState, compact: Compact, target: int, *, is_settled: bool) -> int:
     """At so many position-delete files something is due.
 
     A MERGE or an upsert brings rows with its deletes, and its deletes are merged along once these are due. Who only deletes
-    brings none, so nothing would ever take them along.
+    brings none, so nothing would ever take them along. Unless each delete file names one data file, as Spark writes them:
+    then a reader of that file opens one, a later one takes its place, and merged it would be opened by all readers.
     """
     deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
-    came_alone = deletes.files >= 2 * partition.smaller_than(SMALL * target).files
-    are_few_then = 2 * outputs(deletes.bytes, MERGED_FILE_BYTES) <= DELETES_ALONE
-    are_alone = is_merged and came_alone and are_few_then
-    return enough_deletes(compact.max_position_deletes, are_alone=are_alone)
+    small, data = partition.smaller_than(SMALL * target).files, partition.data_total
+    made = 2 * outputs(deletes.bytes, MERGED_FILE_BYTES)
+    came_alone, are_few_then = deletes.files >= 2 * small, made <= DELETES_ALONE
+    are_shared = deletes.files > data.files
+    are_alone = came_alone and are_few_then and are_shared
+    # Small files count as one: whether a job has merged them makes no difference, or the next one would be for deletes.
+    are_left = is_settled and made <= DELETES_LEFT and deletes.files > data.files - max(small - 1, 0)
+    return enough_deletes(compact.max_position_deletes, are_alone=are_alone, are_left=are_left)
 
 
 def _can_merge(partition: PartitionState, most: int) -> bool:
@@ -250,7 +286,7 @@ def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
     rows, most = _delete_rows(partition), compact.max_delete_ratio * partition.data_total.rows
     # All of them are merged with it, where there are two.
     files = 1 + outputs(equality.bytes + positions.bytes, MERGED_FILE_BYTES)
-    if not equality or rows >= most or files >= enough_deletes(compact.max_position_deletes, are_alone=False):
+    if not equality or rows >= most or files >= enough_deletes(compact.max_position_deletes):
         return None
     data = partition.data_total
     if data.files + equality.files + positions.files > MAX_JOB_OPENS:

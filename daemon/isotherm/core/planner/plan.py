@@ -40,7 +40,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 35
+RULES = 38
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0
@@ -104,7 +104,7 @@ def _decide_compaction(
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     has_time = time_span(key, view.around.fields) is not None
-    full = _owed(partition, policy, view, has_time=has_time)
+    full = _owed(partition, policy, view, has_time=has_time, now_ms=now_ms)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     full = full if old is None else _owed(old.partition, policy, view)
@@ -117,7 +117,7 @@ def _decide_compaction(
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
-    stamp = _stamp(partition, now_ms)
+    stamp = sooner(_stamp(partition, now_ms), Wake(at_ms=full.settles_at_ms))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score, wake = label(key, view.facts.fields), round(owed.score, 4), sooner(wake, stamp)
@@ -153,10 +153,12 @@ def _decide_compaction(
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
 
-def _owed(partition: PartitionState, policy: Policy, view: View, *, has_time: bool = True) -> Debt:
+def _owed(
+    partition: PartitionState, policy: Policy, view: View, *, has_time: bool = True, now_ms: int = 0
+) -> Debt:
     """The debt of a partition of this table."""
     version = view.facts.format_version
-    return debt(partition, policy.compact, has_time=has_time, format_version=version)
+    return debt(partition, policy.compact, has_time=has_time, format_version=version, now_ms=now_ms)
 
 
 def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Verdict, str, Wake] | None:

@@ -7,17 +7,18 @@ did to the table as it was, done to the table as it would have been under other 
 Appended files carry over exactly. Removals cannot: a MERGE that rewrote ten small files would have found one large
 file there, had they been merged before. So the same *rows* leave, from the very size bucket where that has them, else
 from everything that is in the partition, each bucket by its share of rows. Rows are conserved; files and bytes that
-others remove are an estimate, and that such a writer would have rewritten larger files is not in it.
+others remove are an estimate, and that such a writer would have rewritten larger files is not in it. Who replaces all
+that is in a partition replaces all that would have been in it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.appends import Arrival, is_append
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, total
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, summed, total
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.state import NO_PARTITION, PartitionState, StateError, TableState, apply
 
@@ -31,6 +32,8 @@ class Recorded:
 
     change: Change
     received_at_ms: int
+    loaded: Mapping[PartitionKey, Mapping[int, FileStats]] = field(default_factory=dict)
+    """The data files that came in the place of all that were in a partition, by size bucket: `others` tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,20 +177,42 @@ def _with_what_was_known(one: PartitionState, then: PartitionState) -> Partition
     return replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals)
 
 
-def carried_over(change: Change, partitions: Mapping[PartitionKey, PartitionState]) -> Change:
+def others(history: History) -> Iterator[Recorded]:
+    """What others did, oldest first, and what of it took the place of all that was in a partition then.
+
+    Files of the same sizes in the place of each other are no difference, so that cannot be seen in a change alone.
+    """
+    there = {key: partition.data for key, partition in history.partitions.items()}
+    for one in history.recorded:
+        loaded = {}
+        for key, delta in one.change.partitions.items():
+            before = there.get(key, {})
+            there[key] = after = summed(before, delta.data)
+            if delta.removed and before and delta.removed.holds(total(before.values())):
+                loaded[key] = after
+        if one.change.origin is not Origin.MAINTENANCE:
+            yield replace(one, loaded=loaded) if loaded else one
+
+
+def carried_over(recorded: Recorded, partitions: Mapping[PartitionKey, PartitionState]) -> Change:
     """A recorded change as it would have been on these partitions. An append stays as it is."""
+    change, loaded = recorded.change, recorded.loaded
     if not any(delta.removed for delta in change.partitions.values()):
         return change
-    nothing = PartitionState()
     deltas = {
-        key: delta if not delta.removed else _carried(delta, partitions.get(key, nothing))
+        key: _carried(delta, partitions.get(key, NO_PARTITION), loaded.get(key)) if delta.removed else delta
         for key, delta in change.partitions.items()
     }
     return replace(change, partitions=deltas)
 
 
-def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
+def _carried(
+    delta: PartitionDelta, here: PartitionState, loaded: Mapping[int, FileStats] | None
+) -> PartitionDelta:
     deletes, gone_before = _deletes_after(here.deletes, delta.deletes)
+    if loaded is not None:
+        data, deletes = _less(loaded, here.data), _less(deletes, here.deletes)
+        return replace(delta, data=data, deletes=deletes, removed=here.data_total)
     data, homeless = dict(here.data), 0
     for bucket, stats in delta.data.items():
         if _is_growth(stats):

@@ -34,7 +34,7 @@ from isotherm.core.planner.turns import Room, admit
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
-from isotherm.core.replay.history import History, Recorded, carried_over, difference
+from isotherm.core.replay.history import History, Recorded, carried_over, difference, others
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog, Waits
 from isotherm.core.state import PartitionState, apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
@@ -128,7 +128,7 @@ class _Life:
         log = [replace(one, token=A_WRITER if one.token else "") for one in history.snapshots]
         self._snapshots = SnapshotLog(log, self._policy)
         self._keepers = {Origin.INGEST, *([Origin.FOREIGN] if any(one.token for one in log) else [])}
-        self._ahead = deque(one for one in history.recorded if one.change.origin is not Origin.MAINTENANCE)
+        self._ahead = deque(others(history))
         self._now_ms = history.starts_at_ms
         self._round_ms = history.starts_at_ms
         """The earliest time of the next round."""
@@ -181,7 +181,7 @@ class _Life:
 
     def _write(self, recorded: Recorded) -> None:
         """A writer commits, and whoever of us works on the same partitions has worked in vain."""
-        change = carried_over(recorded.change, self.partitions)
+        change = carried_over(recorded, self.partitions)
         for key, job in list(self._running.items()):
             # Beside appends a job goes on; anything else ends it, wherever that was.
             is_hit = not is_append(change) if job.is_beside_appends else key in change.partitions
