@@ -248,7 +248,7 @@ MUTANTS = (
     Mutant(
         "the proof believes the footers that it is to prove",
         "iceberg/compaction/row_sums.py",
-        "self._duckdb.execute(\"SET disabled_optimizers = 'statistics_propagation'\")",
+        "connection.execute(\"SET disabled_optimizers = 'statistics_propagation'\")",
         "pass",
         "iceberg/compaction/test_row_sums.py::test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
     ),

@@ -191,7 +191,7 @@ MUTANTS = (
     # What other writers say
     Mutant(
         "a foreign total of thousands of digits fails each compaction",
-        "iceberg/compaction/replace_snapshot.py",
+        "iceberg/compaction/replace_summary.py",
         'if NUMBER.fullmatch(before.get(total, "")):',
         'if before.get(total, "").isdigit():',
         (

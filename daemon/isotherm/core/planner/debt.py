@@ -295,9 +295,8 @@ def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
 
 
 def _delete_rows(partition: PartitionState) -> int:
-    """Rows of equality and position deletes."""
-    kinds = (FileKind.EQUALITY_DELETES, FileKind.POSITION_DELETES)
-    return sum(partition.deletes.get(kind, FileStats()).rows for kind in kinds)
+    """Rows of deletes of every kind."""
+    return partition.deletes_total.rows
 
 
 def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
