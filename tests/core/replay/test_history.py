@@ -60,6 +60,7 @@ def test_what_takes_the_place_of_all_files_takes_the_place_of_all_that_is_here(l
     delta = carried_over(recorded, {key(): here}).partitions[key()]
 
     assert summed(here.data, delta.data) == (files(1, 2 * MIB, 200) if stays else files(2))
+    assert bool(delta.deletes) is not bool(stays)
     assert delta.removed == (load.removed if stays else here.data_total)
 
 

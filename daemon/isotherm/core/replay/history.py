@@ -32,8 +32,8 @@ class Recorded:
 
     change: Change
     received_at_ms: int
-    loaded: Mapping[PartitionKey, Mapping[int, FileStats]] = field(default_factory=dict)
-    """The data files that came in the place of all that were in a partition, by size bucket: `others` tells it."""
+    loaded: Mapping[PartitionKey, PartitionState] = field(default_factory=dict)
+    """The files of partitions whose data files all came in the place of all that were there: `others` tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +182,15 @@ def others(history: History) -> Iterator[Recorded]:
 
     Files of the same sizes in the place of each other are no difference, so that cannot be seen in a change alone.
     """
-    there = {key: partition.data for key, partition in history.partitions.items()}
+    there = dict(history.partitions)
     for one in history.recorded:
         loaded = {}
         for key, delta in one.change.partitions.items():
-            before = there.get(key, {})
-            there[key] = after = summed(before, delta.data)
-            if delta.removed and before and delta.removed.holds(total(before.values())):
+            before = there.get(key, NO_PARTITION)
+            sizes = summed(before.position_deletes, delta.delete_sizes)
+            data, deletes = summed(before.data, delta.data), summed(before.deletes, delta.deletes)
+            there[key] = after = PartitionState(data, deletes, delete_sizes=sizes)
+            if delta.removed and before.data and delta.removed.holds(before.data_total):
                 loaded[key] = after
         if one.change.origin is not Origin.MAINTENANCE:
             yield replace(one, loaded=loaded) if loaded else one
@@ -206,13 +208,12 @@ def carried_over(recorded: Recorded, partitions: Mapping[PartitionKey, Partition
     return replace(change, partitions=deltas)
 
 
-def _carried(
-    delta: PartitionDelta, here: PartitionState, loaded: Mapping[int, FileStats] | None
-) -> PartitionDelta:
-    deletes, gone_before = _deletes_after(here.deletes, delta.deletes)
+def _carried(delta: PartitionDelta, here: PartitionState, loaded: PartitionState | None) -> PartitionDelta:
     if loaded is not None:
-        data, deletes = _less(loaded, here.data), _less(deletes, here.deletes)
-        return replace(delta, data=data, deletes=deletes, removed=here.data_total)
+        # Its deletes too: those that our jobs have applied, or had applied then, name files that are gone.
+        new = difference(loaded, here)
+        return replace(new, added=delta.added, removed=here.data_total, reached_ms=delta.reached_ms)
+    deletes, gone_before = _deletes_after(here.deletes, delta.deletes)
     data, homeless = dict(here.data), 0
     for bucket, stats in delta.data.items():
         if _is_growth(stats):
