@@ -174,6 +174,29 @@ def test_ids_that_a_writer_gave_meanwhile_refuse_what_was_read_without(spark: An
 
 
 @pytest.mark.spark
+def test_ids_that_a_writer_gave_while_our_request_lost_its_race_refuse_it_too(
+    spark: Any, catalog: Any
+) -> None:
+    """What the first attempt read of manifests is no longer all that their list says of them."""
+    with table(spark, "db.race_of_ids", version=2) as name:
+        upgraded(spark, name)
+        found = catalog.load_table(name)
+        job = bound(found, OURS)
+        rewrite = rewritten(found, job)
+        before: list[Any] = []
+
+        def may_commit(_: Any) -> None:
+            if not before:
+                spark.sql(f"INSERT INTO lake.{name} VALUES (61, 2, 'elsewhere')")
+                before.extend(lineage(spark, name))
+
+        outcome = commit(catalog, job, rewrite, may_commit)
+
+        assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.CONFLICT), outcome
+        assert lineage(spark, name) == before
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [

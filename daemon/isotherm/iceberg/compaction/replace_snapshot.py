@@ -36,7 +36,7 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.replace_summary import no_numbers, summary
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, identity
+from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
 from isotherm.iceberg.manifests.writing import (
@@ -95,7 +95,7 @@ class ReplaceSnapshot:
     now_ms: int
     snapshot_id: int = 0
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
-    known: dict[str, tuple[LiveEntry, ...]] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
     """The partition's live files by manifest; they never change."""
     restated: dict[tuple[str, int | None, frozenset[tuple[str, int | None]]], ManifestFile] = field(
         default_factory=dict
@@ -194,7 +194,7 @@ class ReplaceSnapshot:
         for manifest in listed:
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
-            held = self.known.get(manifest.manifest_path, ())
+            held = self.known.get((manifest.manifest_path, first_row_id(manifest)), ())
             if gone := Counter(entry.identity for entry in held if entry.identity in leaving):
                 found.append(self._restated(table, manifest, gone))
             else:

@@ -92,6 +92,10 @@ class LiveEntry:
         )
 
 
+Known = dict[tuple[str, int | None], tuple[LiveEntry, ...]]
+"""What was found in manifests, by their paths and the first row ids that their lists give them."""
+
+
 def file_kind(content: DataFileContent, *, puffin: bool) -> FileKind:
     """What a file holds; position deletes in a Puffin file are deletion vectors."""
     match content:
@@ -114,7 +118,7 @@ def live_files(
     io: FileIO,
     snapshot: Snapshot,
     partition: PartitionKey | None = None,
-    known: dict[str, tuple[LiveEntry, ...]] | None = None,
+    known: Known | None = None,
     is_stopped: IsStopped = never,
 ) -> list[LiveEntry]:
     """The live files of a snapshot, of one partition (whatever their spec) or of all.
@@ -122,7 +126,8 @@ def live_files(
     With those of a partition come the equality deletes of specs that divide nothing: they apply everywhere.
 
     In memory are the files that are asked for, and one manifest. `known` keeps what was found in each manifest between
-    calls: a manifest never changes, and a commit that lost a race looks at the same ones again.
+    calls: a manifest never changes, and a commit that lost a race looks at the same ones again. But the ids of its rows are
+    said by who lists it: one of format version 2 has them from the first commit of version 3 on.
 
     Raises:
         Stopped: so it was wanted, between two manifests.
@@ -138,14 +143,15 @@ def live_files(
         if is_stopped():
             raise Stopped
         path = manifest.manifest_path
-        if path not in known:
+        which = path, first_row_id(manifest)
+        if which not in known:
             live = _live_in(metadata, io, manifest, None if is_global else partition)
             ours = (one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
-            known[path] = tuple(islice(ours, MOST_LIVE + 1))
-        times[path] += bool(known[path])
+            known[which] = tuple(islice(ours, MOST_LIVE + 1))
+        times[path] += bool(known[which])
         if times[path] > MOST_TIMES:
             raise UnreadableError(f"{snapshot.manifest_list} names {path} more than {MOST_TIMES} times")
-        found += known[path]
+        found += known[which]
         if len(found) > MOST_LIVE:
             raise UnreadableError(
                 f"the partition has more than {MOST_LIVE} live files; no job can name them all"
