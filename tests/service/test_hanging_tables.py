@@ -46,3 +46,20 @@ def test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start(lab, 
     assert len(of(lab, seen.TableScanned)) == TABLES - count
     assert service.health.catalog_answers
     service.stop()
+
+
+def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers(lab):
+    """Its own store is dead, and its database is well: namespaces and lists come, and no table does."""
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+    hang(lab, {f"shop.t{number:02}" for number in range(TABLES)}, 10)
+    began_s = lab.monotonic_s()
+    while lab.monotonic_s() - began_s < 3 * POLL_S and service.health.catalog_answers:
+        service.step(0)
+        lab.ahead_ms += 1000
+
+    assert not service.health.catalog_answers
+    assert of(lab, seen.RoundPlanned)[-1].away == (seen.Outside.CATALOG,)
+    service.stop()

@@ -37,6 +37,7 @@ from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question,
 from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.scan import scanned
+from isotherm.iceberg.silent_tables import SilentTables
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (
     ListSize,
@@ -161,6 +162,7 @@ class IcebergCatalog:
         """The one that was begun last."""
         self._breaker = breaker or Breaker()
         self._unended = Unended(self._breaker)
+        self._silent = SilentTables(self._breaker)
         self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
@@ -184,12 +186,13 @@ class IcebergCatalog:
             yield
         except Unavailable as err:
             if is_no_answer(err):
-                if table is not None and is_time_out(err) and self._answers():
+                if is_time_out(err) and self._silent.are_few(table) and self._answers():
                     self._breaker.answered()
                     raise TableSilent(f"{err}; the catalog answers otherwise") from err
                 self._breaker.failed()
             raise
         self._breaker.answered()
+        self._silent.came(table)
 
     def _answers(self) -> bool:
         """Whether the catalog answers something that costs it little. A silent one is not waited for twice as long."""
