@@ -174,6 +174,9 @@ class Rounds:
                 self._lost_s += self.monotonic_s() - began_s
             if self.monotonic_s() >= deadline_s and self._agenda:
                 return
+        self.health.ticked_at_s = (
+            self.monotonic_s()
+        )  # each part may wait for one table, for as long as may be
         self._end()
 
     def _end(self) -> None:
@@ -205,19 +208,16 @@ class Rounds:
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     has_begun = self._begin(request)
                     started += has_begun
+                    self.health.ticked_at_s = self.monotonic_s()
                     if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
                         self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(one.requests) for one in self._plans)
-        held = self.deletions.everywhere() is not None
-        seconds = self.monotonic_s() - self._began_s
+        held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
-        jobs = len(self.compactions)
+        jobs, away, plans = len(self.compactions), self._away(), len(self._plans)
         self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
-        away = self._away()
-        self.listen(
-            RoundPlanned(len(self._plans), requests, started, seconds, held, away, hanging, overdue_s)
-        )
+        self.listen(RoundPlanned(plans, requests, started, seconds, held, away, hanging, overdue_s))
         self.give_up()
 
     def _away(self) -> tuple[Outside, ...]:

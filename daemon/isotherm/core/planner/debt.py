@@ -185,29 +185,13 @@ def debt(
     # A number that somebody has written holds as it stands.
     is_learned = compact.min_files == LEARNED
     below_bytes, small = tier(partition.data, target, only_worth_it=is_learned)
-    # One file alone is no work, whatever a schedule says.
-    many = small.files if small.files > 1 else 0
     is_late = is_settled or (has_time and _came_late(partition, target))
     least = enough_files(compact.min_files, is_late=is_late)
-    worth, little = gain(small, target), _too_few(small, target)
-    of_files = [
-        Trigger(
-            "compact.min_files",
-            _if_worth(many / least, worth) if is_learned else many / least,
-            f"{small.files} of {least}{little if is_learned else ''} files below {size_text(SMALL * target)}"
-            f"{_of_others(partition, small, target)}",
-        ),
-        Trigger(
-            "compact.fill_files",
-            _if_worth(min(many / compact.fill_files, small.bytes / target), worth),
-            f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
-            f"(at {compact.fill_files} that fill one{little})",
-        ),
-    ]
+    of_files = _file_triggers(partition, compact, small, least)
     is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
     if not partition.deletes:
-        later_ms = later_ms if many else None
-        return Debt(_highest_first(of_files), (), below_bytes, small.files, later_ms, is_light=is_light)
+        later_ms = later_ms if small.files > 1 else None
+        return Debt(of_files, (), below_bytes, small.files, later_ms, is_light=is_light)
     writes_positions = format_version < WITH_ROW_IDS
     most = enough_deletes(compact.max_position_deletes)
     if writes_positions:
@@ -215,7 +199,7 @@ def debt(
     of_deletes = list(_delete_triggers(partition, compact, most)) if partition.has_deletes else []
     can_merge = writes_positions and _can_merge(partition, most)
     return Debt(
-        _highest_first(of_files),
+        of_files,
         _highest_first(of_deletes),
         below_bytes,
         small.files,
@@ -225,6 +209,32 @@ def debt(
         is_light,
         _converted_bytes(partition, compact) if writes_positions else None,
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
+    )
+
+
+def _file_triggers(
+    partition: PartitionState, compact: Compact, small: FileStats, least: int
+) -> tuple[Trigger, ...]:
+    """The triggers of small files, of which so many are enough."""
+    target, is_learned = int(compact.target_file_size), compact.min_files == LEARNED
+    # One file alone is no work, whatever a schedule says.
+    many = small.files if small.files > 1 else 0
+    worth, little = gain(small, target), _too_few(small, target)
+    return _highest_first(
+        [
+            Trigger(
+                "compact.min_files",
+                _if_worth(many / least, worth) if is_learned else many / least,
+                f"{small.files} of {least}{little if is_learned else ''} files below {size_text(SMALL * target)}"
+                f"{_of_others(partition, small, target)}",
+            ),
+            Trigger(
+                "compact.fill_files",
+                _if_worth(min(many / compact.fill_files, small.bytes / target), worth),
+                f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
+                f"(at {compact.fill_files} that fill one{little})",
+            ),
+        ]
     )
 
 
