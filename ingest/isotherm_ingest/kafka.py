@@ -241,11 +241,8 @@ class Broker:
         answers = _answers(futures, "offsets")
         return {(part.topic, part.partition): int(one.offset) for part, one in answers.items()}
 
-    def newest_by_key(self, topic: str) -> dict[bytes | None, bytes | None]:
-        """The newest value of each key of a topic, up to its present end; the key that was written last comes last.
-
-        No more is kept while it is read: of a topic that is compacted Kafka holds each value of the last day, at least.
-        """
+    def read_all(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Key and value of every message of a small topic, up to its present end, oldest first."""
         consumer = kafka_client(
             Consumer,
             {
@@ -259,7 +256,7 @@ class Broker:
         try:
             ends = {position: end for position, end in self.ends([topic]).items() if end > 0}
             consumer.assign([TopicPartition(name, number, 0) for name, number in ends])
-            found: dict[bytes | None, bytes | None] = {}
+            found: list[tuple[bytes | None, bytes | None]] = []
             left = {number for _, number in ends}
             deadline = monotonic_s() + 4 * TIMEOUT_S
             while left:
@@ -272,9 +269,7 @@ class Broker:
                     continue
                 error = message.error()
                 if error is None:
-                    key = _bytes(message.key())
-                    found.pop(key, None)
-                    found[key] = _bytes(message.value())
+                    found.append((_bytes(message.key()), _bytes(message.value())))
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
                     left.discard(message.partition() or 0)
                 elif not error.retriable() and error.fatal():

@@ -212,13 +212,8 @@ class Broker:
         if large:
             raise TooLargeError(large)
 
-    def newest_by_key(self, topic):
-        found = {}
-        for one in self.sent:
-            if one.topic == topic:
-                found.pop(one.key, None)
-                found[one.key] = one.value
-        return found
+    def read_all(self, topic):
+        return [(one.key, one.value) for one in self.sent if one.topic == topic]
 
 
 def _bytes(record):

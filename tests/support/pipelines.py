@@ -9,7 +9,7 @@ from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Found, place
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
-from isotherm_ingest.tables.offsets import Source, Token, merge, newest, positions_of, vector_of
+from isotherm_ingest.tables.offsets import Source, Token, vector_of
 from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written
@@ -35,7 +35,6 @@ class Table:
     has: dict = field(default_factory=dict)
     rows: list = field(default_factory=list)
     ids: dict = field(default_factory=dict)
-    cuts: dict = field(default_factory=dict)
     is_cut: bool = False
     """Whether snapshots of it have expired."""
     properties: dict = field(default_factory=dict)
@@ -43,19 +42,10 @@ class Table:
     """Of each write, the mode of the stream whose settings it was written by."""
 
     def token(self, _):
-        return Token(self.source) if self.has else None
-
-    @property
-    def source(self):
-        return Source(vector_of(self.has), "", self.ids, self.cuts)
-
-    def says(self, source):
-        """One token more, as `find_token` merges it with those before it."""
-        now = newest([source, self.source])
-        self.has, self.ids, self.cuts = positions_of(now.vector), dict(now.topic_ids), dict(now.cuts)
+        return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
 
     def found(self):
-        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut, dict(self.cuts))
+        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut)
 
 
 class Lake:
@@ -64,8 +54,6 @@ class Lake:
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
         self.asked = 0
-        self.announced = {}
-        """By name, the table whose snapshots were announced last: Kafka keeps it."""
         self.rooms = {}
         """By table, how many rows at once Spark's JVM can hold for it."""
         self.no_room = HEAP
@@ -146,8 +134,7 @@ class Writer:
         if mine:
             table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
-            vector = merge(vector_of(at.vector), vector_of(ends))
-            table.says(Source(vector, "", {**table.ids, **portion.kafka.ids}, at.cuts))
+            table.has, table.ids = {**at.vector, **ends}, {**table.ids, **portion.kafka.ids}
         return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))
 
 
@@ -163,10 +150,6 @@ class Outbox:
 
     def wake(self, name, _now):
         self.woken.append(name)
-        self._lake.announced[name] = self._lake.tables[name].uuid
-
-    def announced(self, name):
-        return self._lake.announced.get(name)
 
     def changed(self):
         taken, self.noticed = frozenset(self.noticed), set()

@@ -13,13 +13,11 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
 from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
-from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole, Known, Place
+from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
@@ -45,14 +43,12 @@ class Tables:
         tools: Tools,
         outbox: Outbox,
         make_writer: Callable[[str, Stream, Sessions, Tools], TableWriter],
-        cuts: CutTopics,
     ) -> None:
         self._config = config
         self._sessions = Sessions(spark)
         self._tools = tools
         self._outbox = outbox
         self._make_writer = make_writer
-        self._cuts = cuts
         self._states: dict[str, TableState] = {}
         self._readers: dict[str, set[str]] = {}
         """By topic, the tables that have rows from it."""
@@ -74,9 +70,6 @@ class Tables:
         """Take up a table, or another topic of one."""
         state = self._states.get(name)
         if state is None:
-            topics = set(topics)
-            if known is not None:
-                known = replace(known, unsaid=frozenset(one for one in known.unsaid if one[0] in topics))
             writer = self._make_writer(name, stream, self._sessions, self._tools)
             state = self._states[name] = TableState(writer, stream.on_hole, known=known)
         for topic in topics:
@@ -363,7 +356,6 @@ class Tables:
             logs.get().error("changes_missing", table=name, hole=str(hole))
 
     def _count(self, name: str, holes: tuple[Hole, ...]) -> None:
-        self._cuts.note(holes)
         for why in {hole.why for hole in holes}:
             self._tools.metrics.holes.labels(name, why).inc()
 

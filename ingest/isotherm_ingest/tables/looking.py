@@ -88,7 +88,7 @@ class Looking:
             groups,
             refused,
             from_offsets,
-            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}, at.cuts),
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
             valid_through_ms,
         )
 
@@ -185,9 +185,8 @@ class Looking:
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(token)
         known = portion.known
-        is_same = known is not None and is_table(known.uuid, found.uuid)
         is_known = known is not None and (
-            not known.unsaid if is_same else bool(known.uuid) and self._stream.on_hole == "accept"
+            is_table(known.uuid, found.uuid) or (bool(known.uuid) and self._stream.on_hole == "accept")
         )
         if now is not None and token is None and not is_known and not self._is_ours(now):
             raise TableRefused(

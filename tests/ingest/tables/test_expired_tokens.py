@@ -8,9 +8,6 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import known_of
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Known
 from isotherm_ingest.streams import Stream
@@ -65,21 +62,3 @@ def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
     assert look.source.vector == {TOPIC: {0: 7}, OTHER: {0: 4, 1: 2}}
     assert look.source.topic_ids == {TOPIC: "id", OTHER: "other id"}
     assert look.from_offsets == {}
-
-
-@pytest.mark.parametrize("on_hole", ["halt", "backfill", "accept"])
-def test_what_found_room_in_the_marks_of_some_partitions_only_is_not_taken_for_all_that_the_table_has(
-    lake, on_hole
-):
-    """It would be written once more from where the others begin."""
-    uuid = str(expired(lake).metadata.table_uuid)
-    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
-    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop")
-    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
-    tables = {NAME: (uuid, 9, 9)}
-    marks = {(TOPIC, 0): Mark(9, "id", is_whole=False), (TOPIC, 1): Mark(9, "id", tables)}
-    with pytest.raises(TableRefused, match="no token"):
-        writer.prepare(replace(portion(0, 7), known=known_of(marks, NAME)))
-
-    marks[TOPIC, 0] = Mark(9, "id")  # of which the table has had nothing
-    assert writer.prepare(replace(portion(0, 7), known=known_of(marks, NAME))).look.from_offsets == {}

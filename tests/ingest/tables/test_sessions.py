@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.session import FORCED
@@ -50,7 +49,7 @@ def test_tables_that_are_met_take_no_session():
     spark = Counting()
     config = parse_yaml(CONFIG, "streams.yaml", StreamsConfig)
     tools = Tools(Lake("lake", {}), None, None, Metrics(), "shop")
-    tables = Tables(config, spark, tools, None, TableWriter, CutTopics())
+    tables = Tables(config, spark, tools, None, TableWriter)
     for number in range(100):
         tables.meet(f"shop.t{number}", config.streams[0], [f"shop.public.t{number}"], None)
     tables.stop()
