@@ -115,3 +115,22 @@ def test_what_nobody_here_can_write_is_named_and_nothing_is_written(spark, catal
 )
 def test_what_is_said_and_not_written_is_found(before, after, place):
     assert lost(before, after) == place
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "is_same"),
+    [
+        ("00FF", "00ff", True),
+        ("0.00000000", "0E-8", True),
+        ("2026-02-28T10:00:00.5", "2026-02-28T10:00:00.500000", True),
+        ("10:00:00.5", "10:00:00.500000", True),
+        ("DE", "FR", False),
+        ("1.0", "2.0", False),
+        ("2026-02-28T10:00:00.5", "2026-02-28T10:00:00.6", False),
+        ("DE", None, False),
+    ],
+)
+def test_a_default_that_is_spelled_in_another_way_is_not_lost(said, written, is_same):
+    gone = lost({"fields": [{"initial-default": said}]}, {"fields": [{"initial-default": written}]})
+
+    assert (gone == "") is is_same

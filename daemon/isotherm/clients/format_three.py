@@ -6,6 +6,9 @@ nothing is written.
 """
 
 import json
+from contextlib import suppress
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any
 
 from pyiceberg.io import FileIO
@@ -42,6 +45,8 @@ def lost(said: Any, written: Any, place: str = "") -> str:
     """Where something is said that is not written, or empty. What is null says nothing."""
     if isinstance(said, dict) and isinstance(written, dict):
         for name, value in said.items():
+            if name in _DEFAULTS and _same_value(value, written.get(name)):
+                continue
             if value is not None and (gone := lost(value, written.get(name), f"{place}.{name}".lstrip("."))):
                 return gone
         return ""
@@ -50,6 +55,21 @@ def lost(said: Any, written: Any, place: str = "") -> str:
         places = (lost(one, other, f"{place}[{number}]") for number, (one, other) in enumerate(pairs))
         return next((gone for gone in places if gone), "")
     return "" if said == written and isinstance(said, bool) == isinstance(written, bool) else place
+
+
+_DEFAULTS = ("initial-default", "write-default")
+
+
+def _same_value(said: Any, written: Any) -> bool:
+    """Whether two texts say one value: Java and PyIceberg spell bytes, small decimals and moments in several ways."""
+    if not (isinstance(said, str) and isinstance(written, str)):
+        return False
+    if said.lower() == written.lower():
+        return True
+    for understood in (Decimal, datetime.fromisoformat, time.fromisoformat):
+        with suppress(ValueError, ArithmeticError):
+            return bool(understood(said) == understood(written))
+    return False
 
 
 def _text(io: FileIO, location: str) -> str:

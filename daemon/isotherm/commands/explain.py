@@ -32,12 +32,11 @@ from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
 from isotherm.core.planner.retention import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.schedules import Pace
-from isotherm.core.planner.view import Surroundings, View
+from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
 from isotherm.core.policy.zone_names import moment_text
 from isotherm.core.reads import reads_text, weight
-from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.text import counted
@@ -159,8 +158,8 @@ def _of_partition(
     key = decision.partition
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
-        *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
-        *_minor(key, view.partitions[key], view.around, resolved, now_ms),
+        *_coldness(key, view, resolved, now_ms),
+        *_minor(key, view, resolved, now_ms),
         *_debt(key, view, resolved, now_ms),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
@@ -179,16 +178,15 @@ def _of_partition(
     )
 
 
-def _coldness(
-    key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
-) -> list[Condition]:
+def _coldness(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> list[Condition]:
+    state, around = view.partitions[key], view.around
     fields = {
         "window": "cold.writer_silent_for",
         "boundary": "cold.after",
         "quiet": "cold.quiet_for",
         "lateness": "cold.late_write_risk",
     }
-    found = findings(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy))
+    found = findings(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy, view.facts))
     return [
         Condition(
             one.rule,
@@ -201,11 +199,10 @@ def _coldness(
     ]
 
 
-def _minor(
-    key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
-) -> list[Condition]:
+def _minor(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> list[Condition]:
     """Whether its old files may be merged while it is hot, where the policy speaks of that."""
-    hot = first_hot(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy))
+    state, around = view.partitions[key], view.around
+    hot = first_hot(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy, view.facts))
     found = old_files(state, around.state, resolved.policy, hot, now_ms)
     if found is None:
         return []

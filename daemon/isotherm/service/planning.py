@@ -196,7 +196,7 @@ class Verdicts:
         if partition is None:
             return "nothing is in it any more"
         around = self.view(row, (), partitions={}, whole=False).around
-        hot = first_hot(key, partition, around, policy.cold, now_ms, job_bytes(policy))
+        hot = first_hot(key, partition, around, policy.cold, now_ms, job_bytes(policy, row.facts))
         if hot is None or not beside_appends:
             return None if hot is None else hot.why
         return why_not(partition, row.state, policy, hot, now_ms)

@@ -13,7 +13,20 @@ from isotherm.core.planner.coldness import boundary_rule, findings, first_hot, q
 from isotherm.core.planner.plan import job_bytes
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold, Policy
-from support.builders import BUCKETS, DAY, HOUR, HOURLY, MIB, MINUTE, NOW, files, key, partition, table_state
+from support.builders import (
+    BUCKETS,
+    DAY,
+    HOUR,
+    HOURLY,
+    MIB,
+    MINUTE,
+    NOW,
+    facts,
+    files,
+    key,
+    partition,
+    table_state,
+)
 
 DAILY = (PartitionField(1000, "day", "day", "timestamptz"),)
 YEARLY = (PartitionField(1000, "year", "year", "timestamptz"),)
@@ -169,9 +182,9 @@ def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():
         return first_hot(key(5), one, around, Cold(after=0), at_ms + 2 * HOUR, of)
 
     assert hot(crumbs).rule == "lateness"
-    assert hot(crumbs, job_bytes(Policy())) is None
-    assert "within the 8m 37s of a job" in hot(laden, job_bytes(Policy())).why
-    assert job_bytes(Policy())(crumbs) == 30 * MIB
+    assert hot(crumbs, job_bytes(Policy(), facts())) is None
+    assert "within the 8m 37s of a job" in hot(laden, job_bytes(Policy(), facts())).why
+    assert job_bytes(Policy(), facts())(crumbs) == 30 * MIB
 
 
 @pytest.mark.parametrize(

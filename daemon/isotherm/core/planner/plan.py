@@ -101,7 +101,7 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     threshold, schedule = pace.threshold(Action.COMPACT)
-    hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
+    hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy, view.facts))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     has_time = time_span(key, view.around.fields) is not None
     full = _owed(partition, policy, view, has_time=has_time, now_ms=now_ms)
@@ -168,11 +168,12 @@ def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Ver
     return (Verdict.RUNNING, f"a job is running: {owed.why}", NEVER) if is_flying else None
 
 
-def job_bytes(policy: Policy) -> JobBytes:
-    """What a job would read of a partition under a policy, at the most."""
+def job_bytes(policy: Policy, facts: TableFacts) -> JobBytes:
+    """What a job would read of a partition of this table under a policy, at the most."""
 
     def of(partition: PartitionState) -> int:
-        take = debt(partition, policy.compact).take(1.0, MAX_JOB_BYTES)
+        owed = _convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)
+        take = owed.take(1.0, MAX_JOB_BYTES)
         return taken(partition, take).bytes
 
     return of
