@@ -96,7 +96,7 @@ Answer = TypeVar("Answer")
 def run(config: IsothermConfig, file: Path | None = None) -> int:
     """The daemon, until it is told to stop; gives the exit code. `file` is where the configuration was read."""
     logs.configure(config.log.level, program="isotherm")
-    open_files.raise_limit()
+    logs.get().info("open_files", limit=open_files.raise_limit())
     stopping = Event()
     stop_on_signals(stopping)
     metrics = Metrics(now_ms, version("isotherm"))

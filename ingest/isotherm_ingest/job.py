@@ -57,7 +57,7 @@ class Job:
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, lambda *_: self._stop.set())
         config, log = self._config, logs.get()
-        open_files.raise_limit()
+        logs.get().info("open_files", limit=open_files.raise_limit())
         metrics = Metrics()
         port = serve(metrics.registry, self._health, config.http.host, config.http.port)
         log.info("http_listening", host=config.http.host, port=port)

@@ -168,11 +168,6 @@ def test_every_end_of_a_compaction_is_somebodys_fault() -> None:
     assert len(Reason) == sum(len(part) for part in parts)
 
 
-@pytest.mark.parametrize("version", [1, 3, 4])
-def test_every_format_that_a_table_may_have_and_that_is_not_compacted_has_a_word(version: int) -> None:
-    assert Reason(f"format_v{version}") in BLAMED
-
-
 @pytest.mark.parametrize("file_format", sorted(set(FileFormat) - {FileFormat.PARQUET}))
 def test_every_format_of_a_file_that_is_not_read_has_a_word(file_format: FileFormat) -> None:
     assert Reason(f"format_{file_format.value.lower()}") in BLAMED

@@ -9,16 +9,12 @@ import resource
 from isotherm.runtime import open_files
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
-open_files.raise_limit()
-print(open_files.limit())
+print(open_files.raise_limit(), open_files.limit())
 """
 
 
-def test_the_soft_limit_is_raised_to_the_hard_one_and_told():
+def test_the_soft_limit_is_raised_to_the_hard_one():
     said = subprocess.run([sys.executable, "-c", RAISED], capture_output=True, text=True, check=True).stdout
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    told, limit = said.splitlines()
-    assert limit == str(hard)
-    assert "open_files" in told
-    assert str(hard) in told
+    assert said.split() == [str(hard), str(hard)]

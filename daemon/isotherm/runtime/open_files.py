@@ -7,15 +7,13 @@ lends has connections of its own, and each rewrite files.
 import contextlib
 import resource
 
-from isotherm.runtime import logs
 
-
-def raise_limit() -> None:
-    """Raise the soft limit to the hard one, for this process and those that it starts, and tell what it is."""
+def raise_limit() -> int:
+    """Raise the soft limit to the hard one, for this process and those that it starts; gives what it is then."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS has limits that it does not take
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    logs.get().info("open_files", limit=limit())
+    return limit()
 
 
 def limit() -> int:
