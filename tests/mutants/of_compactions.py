@@ -494,4 +494,18 @@ MUTANTS = (
         "value = constants.get(field.field_id)",
         "iceberg/compaction/test_initial_defaults.py::test_defaults_of_types_that_spark_does_not_know",
     ),
+    Mutant(
+        "the risk of late writes is told for a job that the format does not allow",
+        "core/planner/plan.py",
+        "owed = _convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)",
+        "owed = _convertible(debt(partition, policy.compact), facts)",
+        "core/planner/test_left_behind.py::test_the_risk_is_that_of_the_job_which_the_format_allows",
+    ),
+    Mutant(
+        "a text in another spelling is the same default",
+        "clients/format_three.py",
+        "if kind.startswith(kinds):",
+        "if True:",
+        "clients/test_format_three.py::test_a_default_is_lost_unless_it_is_the_same_value_of_its_type",
+    ),
 )

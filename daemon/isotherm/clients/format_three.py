@@ -6,7 +6,7 @@ nothing is written.
 """
 
 import json
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import datetime, time
 from decimal import Decimal
 from typing import Any
@@ -45,7 +45,7 @@ def lost(said: Any, written: Any, place: str = "") -> str:
     """Where something is said that is not written, or empty. What is null says nothing."""
     if isinstance(said, dict) and isinstance(written, dict):
         for name, value in said.items():
-            if name in _DEFAULTS and _same_value(value, written.get(name)):
+            if name in _DEFAULTS and _same_default(str(said.get("type")), value, written.get(name)):
                 continue
             if value is not None and (gone := lost(value, written.get(name), f"{place}.{name}".lstrip("."))):
                 return gone
@@ -60,15 +60,25 @@ def lost(said: Any, written: Any, place: str = "") -> str:
 _DEFAULTS = ("initial-default", "write-default")
 
 
-def _same_value(said: Any, written: Any) -> bool:
-    """Whether two texts say one value: Java and PyIceberg spell bytes, small decimals and moments in several ways."""
+_SPELLED_IN_SEVERAL_WAYS: tuple[tuple[tuple[str, ...], Callable[[str], Any]], ...] = (
+    (("binary", "fixed"), str.lower),
+    (("decimal",), Decimal),
+    (("timestamp",), datetime.fromisoformat),
+    (("time",), time.fromisoformat),
+)
+"""Types of which Java and PyIceberg write one value differently, by how they begin, and what such a text means."""
+
+
+def _same_default(kind: str, said: Any, written: Any) -> bool:
+    """Whether two texts are one value of a type. Of any other type they must be the same to the letter."""
     if not (isinstance(said, str) and isinstance(written, str)):
         return False
-    if said.lower() == written.lower():
-        return True
-    for understood in (Decimal, datetime.fromisoformat, time.fromisoformat):
-        with suppress(ValueError, ArithmeticError):
-            return bool(understood(said) == understood(written))
+    for kinds, meaning in _SPELLED_IN_SEVERAL_WAYS:
+        if kind.startswith(kinds):
+            try:
+                return bool(meaning(said) == meaning(written))
+            except (ValueError, ArithmeticError):
+                return False  # what is no such value is compared as it stands
     return False
 
 

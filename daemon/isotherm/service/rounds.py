@@ -174,9 +174,8 @@ class Rounds:
                 self._lost_s += self.monotonic_s() - began_s
             if self.monotonic_s() >= deadline_s and self._agenda:
                 return
-        self.health.ticked_at_s = (
-            self.monotonic_s()
-        )  # each part may wait for one table, for as long as may be
+        # Its parts may each wait for one table for as long as the loop may.
+        self.health.ticked_at_s = self.monotonic_s()
         self._end()
 
     def _end(self) -> None:

@@ -16,6 +16,7 @@ from isotherm.core.policy.policy import Cold, Policy
 from support.builders import (
     BUCKETS,
     DAY,
+    GIB,
     HOUR,
     HOURLY,
     MIB,
@@ -164,6 +165,18 @@ def test_the_partition_of_rows_without_a_value_is_quiet_once_others_have_gone_by
     assert (hot.wake.commits, hot.wake.at_ms) == (17, NOW + 44 * MINUTE)
     passed = Surroundings(table_state(foreign_commits=17), fields)
     assert first_hot(UNPARTITIONED, written, passed, Cold(), NOW) is None
+
+
+@pytest.mark.parametrize(("version", "least", "most"), [(2, 12 * MIB, 2 * GIB), (3, 8 * GIB, 11 * GIB)])
+def test_the_risk_is_that_of_the_job_which_the_format_allows(version, least, most):
+    """In version 2 keys are read, and become position deletes; in version 3 deletes are applied, so the data is rewritten."""
+    upserted = replace(
+        partition(80, 128 * MIB), deletes={FileKind.EQUALITY_DELETES: FileStats(12, 1200, 12 * MIB)}
+    )
+
+    read_bytes = job_bytes(Policy(), facts(format_version=version))(upserted)
+
+    assert least < read_bytes < most
 
 
 def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():

@@ -311,6 +311,9 @@ def test_a_catalog_that_did_not_answer_is_not_asked_again_for_the_fate_of_a_job(
             asked.append(name)
             raise requests.exceptions.ReadTimeout("read timed out")
 
+        def list_namespaces(self) -> Any:
+            raise requests.exceptions.ReadTimeout("read timed out")
+
     cautious = IcebergCatalog(Silent())  # type: ignore[arg-type]
     for _ in range(3):
         assert commit_outcome.settled(cautious.load, ["shop.renamed", NAME], job, None) is None

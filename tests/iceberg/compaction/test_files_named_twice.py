@@ -217,7 +217,7 @@ def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_pat
     job = bound(table, first, take=ALL)
     live = live_files(table.metadata, table.io, table.metadata.current_snapshot(), first)
     (manifest,) = table.metadata.current_snapshot().manifests(table.io)
-    known = {manifest.manifest_path: tuple(live[1:])}
+    known = {(manifest.manifest_path, None): tuple(live[1:])}
     snapshot = ReplaceSnapshot(job, rewritten(table, job), True, NOW, known=known)
 
     with pytest.raises(RefusalError, match="files would leave") as refused:

@@ -15,7 +15,7 @@ from isotherm.clients.catalog import open_catalog
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
@@ -27,6 +27,7 @@ from support.rewriting import (
     compacted,
     counters,
     rewritten,
+    try_to_bind,
 )
 from support.spark import CATALOG
 
@@ -155,6 +156,22 @@ def test_a_table_of_version_2_goes_on_as_one_of_version_3(spark: Any, catalog: A
         insert(spark, name, 100)
         assert [row for row in lineage(spark, name) if row[0] < 100] == after
         assert len(set(ids(spark, name))) == len(ids(spark, name))
+
+
+@pytest.mark.spark
+def test_what_was_planned_before_an_upgrade_writes_no_new_position_deletes(spark: Any, catalog: Any) -> None:
+    merge = Take(merges_deletes=True)
+    with table(spark, "db.merged", version=2) as name:
+        for deleted in (2, 22):
+            spark.sql(f"DELETE FROM lake.{name} WHERE id = {deleted}")
+        assert bound(catalog.load_table(name), OURS, take=merge).merges_deletes
+        upgraded(spark, name)
+
+        refusal = try_to_bind(catalog.load_table(name), OURS, take=merge)
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is Reason.FORMAT
+        assert "no position-delete file may be added" in refusal.why
 
 
 @pytest.mark.spark

@@ -48,13 +48,13 @@ DEFAULTS: dict[str, tuple[IcebergType, Any]] = {
     "at": (TimestampType(), "2026-02-28T10:00:00.123456"),
     "since": (TimestamptzType(), "2026-02-28T10:00:00.123456+00:00"),
     "country": (StringType(), 'DE\'s "finest"'),
+    "blob": (BinaryType(), b"\x00\xff"),
+    "tiny": (DecimalType(18, 8), Decimal("0.00000000")),
 }
 NOT_BESIDE_SPARK: dict[str, tuple[IcebergType, Any]] = {
     "hour": (TimeType(), "10:30:00"),
     "key": (UUIDType(), uuid.UUID(int=7)),
     "four": (FixedType(4), b"abcd"),
-    # Java writes the default's bytes in capitals, and PyIceberg does not: in version 3 that is refused as a loss.
-    "blob": (BinaryType(), b"\x00\xff"),
 }
 
 

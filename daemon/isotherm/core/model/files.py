@@ -16,7 +16,7 @@ class FileKind(StrEnum):
 
 
 NAMED_BY_PATH = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
-"""Deletes that say which rows of which data file."""
+"""Deletes that say which rows of which data file: each row of them takes a row away."""
 
 DELETE_KINDS = (FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS)
 

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from isotherm.core.model.decisions import COMMIT_BYTES
-from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, total
+from isotherm.core.model.files import (
+    NAMED_BY_PATH,
+    NO_FILES,
+    FileKind,
+    FileStats,
+    bucket_bounds,
+    size_bucket,
+    total,
+)
 from isotherm.core.model.jobs import MAX_JOB_FILES, MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.state import PartitionState
 
@@ -19,9 +27,6 @@ files that are too large are not split)."""
 OPEN_BYTES = 4 * 1024**2
 """What it costs a reader to open a file, in bytes: Spark's own `spark.sql.files.openCostInBytes`."""
 
-
-_NAMED = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
-"""Deletes of which each row takes a row away."""
 
 MERGED_FROM_BYTES = COMMIT_BYTES
 """Where the data of a partition takes less, deletes are applied rather than merged: a job costs as much by itself."""
@@ -141,7 +146,7 @@ def rewritten(partition: PartitionState, take: Take, target_bytes: int) -> Parti
         for bucket, stats in partition.data.items()
         if (left := stats - selected.get(bucket, NO_FILES))
     }
-    rows = max(done.rows - sum(applied.get(kind, NO_FILES).rows for kind in _NAMED), 0)
+    rows = max(done.rows - sum(applied.get(kind, NO_FILES).rows for kind in NAMED_BY_PATH), 0)
     if rows:
         size_bytes = done.bytes * rows // max(done.rows, 1)
         files = outputs(size_bytes, target_bytes)
@@ -220,7 +225,7 @@ def _applied(partition: PartitionState, take: Take, done: FileStats) -> dict[Fil
         # The last one goes as a whole: nothing may be left that no part ever reaches.
         is_last = rows <= 0 and files <= 0
         applied[kind] = stats if is_last else FileStats(files, max(rows, 0), int(stats.bytes * share))
-        rows_left -= applied[kind].rows if kind in _NAMED else 0
+        rows_left -= applied[kind].rows if kind in NAMED_BY_PATH else 0
     return applied
 
 

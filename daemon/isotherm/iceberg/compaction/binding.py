@@ -21,6 +21,7 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
@@ -65,6 +66,7 @@ def bind(
     if refusal := (
         _refusal_of_files(metadata, choice)
         or _refusal_beside(live, take)
+        or _refusal_of_new_deletes(metadata, choice)
         or choice.refusal(take)
         or _refusal_of_copies(live, choice)
         or _refusal_elsewhere(metadata, io, snapshot, partition, live, choice, is_stopped)
@@ -140,6 +142,14 @@ def _refusal_of_files(metadata: TableMetadata, choice: Choice) -> Refusal | None
     except RefusalError as err:
         return err.refusal
     return None
+
+
+def _refusal_of_new_deletes(metadata: TableMetadata, choice: Choice) -> Refusal | None:
+    """Why no position-delete file may be written, if so: the table was upgraded after this was planned."""
+    if not choice.is_merge or metadata.format_version < WITH_ROW_IDS:
+        return None
+    why = f"no position-delete file may be added to a table of format version {metadata.format_version}"
+    return Refusal(Reason.FORMAT, why)
 
 
 def _refusal_of_copies(live: Iterable[LiveEntry], choice: Choice) -> Refusal | None:

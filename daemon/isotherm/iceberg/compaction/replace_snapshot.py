@@ -15,7 +15,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.locations import SimpleLocationProvider
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -44,6 +44,7 @@ from isotherm.iceberg.manifests.writing import (
     added_deletes,
     deleted,
     existing,
+    next_row_id,
     write_manifest,
     write_manifest_list,
 )
@@ -71,17 +72,12 @@ class AssertUnmoved(ValidatableTableRequirement):
             raise CommitFailedException(
                 f"the next sequence number is {found}, no longer {self.next_sequence_number}"
             )
-        if base_metadata is not None and (other := _next_row_id(base_metadata)) != self.next_row_id:
+        if base_metadata is not None and (other := next_row_id(base_metadata)) != self.next_row_id:
             raise CommitFailedException(f"the next row id is {other}, no longer {self.next_row_id}")
         if base_metadata is not None and base_metadata.last_updated_ms >= self.stamped_at_ms:
             raise CommitFailedException(f"the table was updated at {base_metadata.last_updated_ms}")
         if base_metadata is not None and name_mapping_of(base_metadata) != self.name_mapping:
             raise CommitFailedException(f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
-
-
-def _next_row_id(metadata: TableMetadata) -> int | None:
-    """From where on row ids are assigned; None where rows have none (format version 2)."""
-    return metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
 
 
 @dataclass
@@ -136,7 +132,7 @@ class ReplaceSnapshot:
         row_ids = write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests
         )
-        first_row_id = _next_row_id(metadata)
+        first_row_id = next_row_id(metadata)
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
@@ -209,7 +205,7 @@ class ReplaceSnapshot:
         if self.merged is None:
             self.merged = {}
             # To what no commit of version 3 has listed yet, the next one assigns row ids: that may be another's.
-            has_ids = _next_row_id(table.metadata) is not None
+            has_ids = next_row_id(table.metadata) is not None
             settled = [
                 one
                 for one in kept
@@ -328,7 +324,7 @@ class ReplaceSnapshot:
             requirements.append(
                 AssertUnmoved(
                     next_sequence_number=metadata.next_sequence_number(),
-                    next_row_id=_next_row_id(metadata),
+                    next_row_id=next_row_id(metadata),
                     name_mapping=name_mapping_of(metadata),
                     stamped_at_ms=snapshot.timestamp_ms,
                 )

@@ -26,7 +26,7 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.manifests.reading import Manifest, entries, first_row_id, read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
-from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key, may_hold
 from isotherm.iceberg.threads import IsStopped, Stopped, never
 
@@ -213,7 +213,7 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, 
     if not 0 <= size_bytes <= MAX_FILE_BYTES:
         raise UnreadableError(f"{path} cannot have {size_bytes} bytes, as its manifest says")
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
-    names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
+    names_data_files = kind in NAMED_BY_PATH
     bounds = _path_bounds(file) if names_data_files else (None, None)
     return LiveEntry(
         path=path,

@@ -197,7 +197,7 @@ def write_manifest_list(
         How many row ids were assigned, from the table's `next-row-id` on: none in version 2.
     """
     version = _version(metadata)
-    first = metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
+    first = next_row_id(metadata)
     listed, assigned = _listed(manifests, sequence_number, first)
     with AvroOutputFile[ManifestFile](
         io.new_output(location),
@@ -217,13 +217,18 @@ def write_manifest_list(
     return assigned
 
 
+def next_row_id(metadata: TableMetadata) -> int | None:
+    """From where on row ids are assigned; None where rows have none (format version 2)."""
+    return metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
+
+
 def _version(metadata: TableMetadata) -> Literal[2, 3]:
     """The format in which a table's manifests are written. Others are refused when a job is bound."""
     return 3 if metadata.format_version == 3 else 2
 
 
 def _listed(
-    manifests: Iterable[ManifestFile], sequence_number: int, next_row_id: int | None
+    manifests: Iterable[ManifestFile], sequence_number: int, first: int | None
 ) -> tuple[list[ManifestFile], int]:
     """Manifests with what the list assigns, and how many row ids that takes.
 
@@ -233,8 +238,8 @@ def _listed(
     found, assigned = [], 0
     for one in manifests:
         manifest = _with_number(one, sequence_number)
-        if next_row_id is not None and manifest.content == ManifestContent.DATA and first_row_id(one) is None:
-            manifest._data[MANIFEST_ROW_ID] = next_row_id + assigned  # noqa: SLF001 (0.12 has no property for it)
+        if first is not None and manifest.content == ManifestContent.DATA and first_row_id(one) is None:
+            manifest._data[MANIFEST_ROW_ID] = first + assigned  # noqa: SLF001 (0.12 has no property for it)
             assigned += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
         found.append(manifest)
     return found, assigned
