@@ -303,6 +303,19 @@ def test_a_merge_of_all_deletes_mends_what_was_stored_without_their_sizes():
     }
 
 
+def test_no_sizes_are_left_where_no_position_deletes_are():
+    came = merge_on_read(3, 1000)
+    left = {FileKind.POSITION_DELETES: FileStats() - total(came.deletes.values())}
+    of_other_sizes = {size_bucket(MIB): FileStats(-3, -3, -3 * MIB)}
+
+    assert (
+        after_each(
+            partition(2), [came, PartitionDelta(deletes=left, delete_sizes=of_other_sizes)]
+        ).delete_sizes
+        == {}
+    )
+
+
 @pytest.mark.parametrize(
     ("made", "rests"),
     [

@@ -105,7 +105,7 @@ def _adding_up(
         min(one.files, one.rows, one.bytes) >= 0 for one in sizes.values()
     ):
         return sizes
-    return {size_bucket(here.bytes // max(here.files, 1)): here}
+    return {size_bucket(here.bytes // max(here.files, 1)): here} if here else {}
 
 
 PAUSES = 8
