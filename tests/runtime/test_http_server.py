@@ -1,5 +1,6 @@
 """The port: probes are answered whatever else its visitors do."""
 
+import errno
 import os
 import resource
 import socket
@@ -86,6 +87,21 @@ def test_a_server_that_breaks_off_begins_again(registry, monkeypatch, capsys):
 
     assert get(port, "/livez") == (200, "ok\n")
     assert "nobody knows why" in "".join(capsys.readouterr())
+
+
+def test_without_descriptors_visitors_wait_and_it_is_said_once(registry, monkeypatch, capsys):
+    accept, refused = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")] * 4
+
+    def short(self):
+        if refused:
+            raise refused.pop()
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", short)
+    port = serve("127.0.0.1", 0, registry, {"/livez": lambda: ""})
+
+    assert get(port, "/livez") == (200, "ok\n")
+    assert "".join(capsys.readouterr()).count("Too many open files") == 1
 
 
 def test_a_request_that_trickles_in_is_given_up(port):

@@ -1,9 +1,11 @@
 """The port of a process: /metrics, /livez and /readyz, for which a thread is free whatever other visitors do."""
 
+import errno
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Protocol
 
 import waitress
@@ -30,6 +32,12 @@ MAX_BODY_BYTES = 1024
 """Where nothing is taken in, nobody has anything to send."""
 AGAIN_AFTER_S = 1.0
 """A server that broke off begins again after this: probes are asked every few seconds, and it may break off each time."""
+
+
+SHORT_OF = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+"""What the system may lack for one more connection; it waits at the port, and is taken later."""
+SHORT_WAIT_S = 0.2
+SAID_EVERY_S = 60.0
 
 
 class Posts(Protocol):
@@ -73,6 +81,7 @@ def serve(
     servers = [one for one in listeners.values() if isinstance(one, TcpWSGIServer)]
     for one in servers:
         one.channel_class = type("Connection", (_Connection,), {"posts": posts})
+        one.accept = _Accept(one.accept)
     # It lives as long as the process: waitress cannot be closed from outside of its own thread without noise.
     threading.Thread(target=_answer_for_ever, args=(server,), name="http", daemon=True).start()
     return int(servers[0].effective_port)
@@ -86,6 +95,31 @@ def _answer_for_ever(server: Any) -> None:
         except Exception:  # noqa: BLE001 (whatever it was, the port goes on)
             logs.get().error("http_broke_off", exc_info=True)
         sleep(AGAIN_AFTER_S)
+
+
+class _Accept:
+    """Takes a connection. Where the system lacks what that needs, it pauses, and says so now and then.
+
+    poll() says again and again that somebody is waiting at the port: without a pause that took a processor, and filled
+    the log with the same error.
+    """
+
+    def __init__(self, accept: Callable[[], tuple[socket.socket, Any] | None]) -> None:
+        self._accept = accept
+        self._quiet_until_s = 0.0
+
+    def __call__(self) -> tuple[socket.socket, Any] | None:
+        """The connection and who it is, or None where there is none to take now."""
+        try:
+            return self._accept()
+        except OSError as err:
+            if err.errno not in SHORT_OF:
+                raise
+            if monotonic() >= self._quiet_until_s:
+                self._quiet_until_s = monotonic() + SAID_EVERY_S
+                logs.get().error("http_takes_nobody", error=str(err))
+            sleep(SHORT_WAIT_S)
+            return None
 
 
 class _Connection(HTTPChannel):  # type: ignore[misc]
