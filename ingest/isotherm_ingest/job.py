@@ -33,6 +33,8 @@ from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.tools import Tools
 
 WEEK_MS = 7 * 24 * 3_600_000
+ANNOUNCED = {"cleanup.policy": "compact", "segment.ms": "86400000"}
+"""Kafka compacts no segment that is still written: by its own default, that is a week of watermarks, or a gigabyte."""
 MAX_LETTER_BYTES = 16 * 1024 * 1024
 """A source topic may be made for large messages, and what comes from there may have to go to the dead letters."""
 LAST_WAIT_S = 30.0
@@ -138,6 +140,7 @@ class Job:
             DeadLetters(broker, kafka.dead_letter_topic, config.pipeline, metrics),
             metrics,
             config.pipeline,
+            broker.now,
         )
         self._waiting("watermarks", lambda: outbox.begin(namespaces(config)))
         self._health.outbox_turned_s = lambda: outbox.turned_s
@@ -181,7 +184,7 @@ def spark_gone(err: BaseException) -> int:
 def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
     """Make the topics of our own that are missing."""
     broker.ensure_topic(config.kafka.control_topic, {"retention.ms": str(WEEK_MS)}, CONTROL_PARTITIONS)
-    broker.ensure_topic(config.kafka.announced_topic, {"cleanup.policy": "compact"})
+    broker.ensure_topic(config.kafka.announced_topic, ANNOUNCED)
     dead_letters = {"retention.ms": str(4 * WEEK_MS), "max.message.bytes": str(MAX_LETTER_BYTES)}
     broker.ensure_topic(config.kafka.dead_letter_topic, dead_letters)
 

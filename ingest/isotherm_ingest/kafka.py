@@ -28,6 +28,7 @@ from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.first_readable import first_readable
+from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
@@ -218,6 +219,10 @@ class Broker:
         """The lowest offset that each partition still holds."""
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
+    def now(self, topics: Collection[str]) -> Kafka:
+        """Where some topics end, and which they are."""
+        return Kafka(ends=self.ends(topics), ids=self.topic_ids(topics))
+
     def first_readable(self, position: Position, offset: int, end: int) -> int | None:
         """From where on a partition can be read, of which no worker could unpack what is at an offset. None: it is not known."""
         return first_readable(self._properties, position, offset, end)
@@ -241,8 +246,11 @@ class Broker:
         answers = _answers(futures, "offsets")
         return {(part.topic, part.partition): int(one.offset) for part, one in answers.items()}
 
-    def read_all(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of every message of a small topic, up to its present end, oldest first."""
+    def newest_by_key(self, topic: str) -> dict[bytes | None, bytes | None]:
+        """The newest value of each key of a topic, up to its present end; the key that was written last comes last.
+
+        No more is kept while it is read: of a topic that is compacted Kafka holds each value of the last day, at least.
+        """
         consumer = kafka_client(
             Consumer,
             {
@@ -256,7 +264,7 @@ class Broker:
         try:
             ends = {position: end for position, end in self.ends([topic]).items() if end > 0}
             consumer.assign([TopicPartition(name, number, 0) for name, number in ends])
-            found: list[tuple[bytes | None, bytes | None]] = []
+            found: dict[bytes | None, bytes | None] = {}
             left = {number for _, number in ends}
             deadline = monotonic_s() + 4 * TIMEOUT_S
             while left:
@@ -269,7 +277,9 @@ class Broker:
                     continue
                 error = message.error()
                 if error is None:
-                    found.append((_bytes(message.key()), _bytes(message.value())))
+                    key = _bytes(message.key())
+                    found.pop(key, None)
+                    found[key] = _bytes(message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
                     left.discard(message.partition() or 0)
                 elif not error.retriable() and error.fatal():

@@ -9,10 +9,11 @@ import json
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from isotherm.runtime import logs
+from isotherm_ingest.plan.cuts import Cut
 from isotherm_ingest.plan.places import CUT
 
 MOST_TEXT = 4_000
@@ -40,6 +41,16 @@ class Mark:
     """The driver that has written it; empty where somebody else has set the offset."""
     halted: frozenset[str] = frozenset()
     """Those of the tables that lack changes, about which a person must decide."""
+    cuts: tuple[Cut, ...] = ()
+    """Where Kafka lost its newest messages (`plan.cuts`)."""
+    since: Mapping[str, int] = field(default_factory=dict)
+    """By table, when the newest cut was seen that what is known of it knows of; of those that know of none, nothing."""
+    is_whole: bool = True
+    """Whether every table found room; of one that is not among them, something may have been known."""
+
+    def is_of(self, topic_id: str) -> bool:
+        """Whether it is of the topic that has this id, as far as both are known."""
+        return not topic_id or self.topic_id in {"", topic_id}
 
 
 def encoded(mark: Mark) -> str:
@@ -76,12 +87,17 @@ def _plain(mark: Mark, tables: Mapping[str, Said]) -> str:
     said: dict[str, Any] = {"id": mark.topic_id, "by": mark.by, "tables": tables}
     if halted := sorted(mark.halted & tables.keys()):
         said["halted"] = halted
+    if not mark.is_whole:
+        said["left"] = 1
+    if mark.cuts:
+        said["cuts"] = [astuple(one) for one in mark.cuts]
+        said["since"] = {name: seen_ms for name, seen_ms in mark.since.items() if name in tables}
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
 
 def _packed(mark: Mark, tables: Mapping[str, Said]) -> str:
     names = sorted(tables)
-    said = {
+    said: dict[str, Any] = {
         "id": mark.topic_id,
         "by": mark.by,
         "names": names,
@@ -90,6 +106,11 @@ def _packed(mark: Mark, tables: Mapping[str, Said]) -> str:
         "reached": [mark.through - tables[name][2] for name in names],
         "halted": [place for place, name in enumerate(names) if name in mark.halted],
     }
+    if not mark.is_whole or len(tables) < len(mark.tables):
+        said["left"] = 1
+    if mark.cuts:
+        said["cuts"] = [astuple(one) for one in mark.cuts]
+        said["since"] = [mark.since.get(name, 0) for name in names]
     text = json.dumps(said, separators=(",", ":"), ensure_ascii=False)
     return PACKED + base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -105,7 +126,9 @@ def decoded(through: int, text: str) -> Mark:
             for name, (table_uuid, had, reached) in data.get("tables", {}).items()
         }
         halted = frozenset(str(name) for name in data.get("halted", ()))
-        return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")), halted)
+        since = {str(name): int(seen_ms) for name, seen_ms in data.get("since", {}).items()}
+        said = str(data.get("id", "")), tables, str(data.get("by", "")), halted
+        return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))
     except (
         ValueError,
         TypeError,
@@ -117,6 +140,10 @@ def decoded(through: int, text: str) -> Mark:
     ) as err:
         logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
         return Mark(through)
+
+
+def _cuts(data: Mapping[str, Any]) -> tuple[Cut, ...]:
+    return tuple(Cut(int(seen_ms), int(end), int(front)) for seen_ms, end, front in data.get("cuts", ()))
 
 
 def _unpacked(through: int, data: Mapping[str, Any]) -> Mark:
@@ -131,4 +158,6 @@ def _unpacked(through: int, data: Mapping[str, Any]) -> Mark:
         for name, beginning, had, reached in zip(names, uuids, data["had"], data["reached"], strict=True)
     }
     halted = frozenset(names[place] for place in data["halted"])
-    return Mark(through, str(data["id"]), tables, str(data["by"]), halted)
+    since = {name: int(ms) for name, ms in zip(names, data.get("since", ()), strict=False) if ms}
+    said = str(data["id"]), tables, str(data["by"]), halted
+    return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))

@@ -245,12 +245,22 @@ def _pieces(marks: Mapping[Position, Mark]) -> Iterator[dict[Position, tuple[Mar
         yield piece
 
 
-def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
-    """What the marks say of a table, or None if they do not name it."""
-    said = {position: mark.tables[table] for position, mark in sorted(marks.items()) if table in mark.tables}
+def known_of(
+    marks: Mapping[Position, Mark], table: str, announced: Callable[[str], str | None] = lambda _: None
+) -> Known | None:
+    """What the marks say of a table, or None if they do not name it.
+
+    Where not every table has found room in them, `announced` says at least which one had the name.
+    """
+    said = {
+        one: marks[one].tables[table]
+        for one in sorted(position for position, mark in marks.items() if table in mark.tables)
+    }
     ids = {position[0]: marks[position].topic_id for position in said}
+    unsaid = frozenset(one for one, mark in marks.items() if not mark.is_whole and one not in said)
     if not said:
-        return None
+        was = announced(table) if unsaid else None
+        return None if was is None else Known(was, {}, {}, unsaid=unsaid)
     table_uuid = next((one for one, _, _ in reversed(said.values()) if one), "")
     mine = {
         position: one
@@ -268,7 +278,24 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
             for one, (by, _, reached) in mine.items()
             if not by and (table_uuid or reached < marks[one].through)
         ),
+        cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
+        unsaid=unsaid,
     )
+
+
+def with_known(mark: Mark, old: Mark | None, position: Position, known: Mapping[str, Known]) -> Mark:
+    """The mark of a partition with what is known of the topic's tables; of those that are gone, what the old one says."""
+    if old is None or old.topic_id != mark.topic_id:
+        old = Mark(mark.through)
+    tables, halted, since = dict(old.tables), set(old.halted), dict(old.since)
+    for name, said in known.items():
+        if position in said.through and said.topic_ids.get(position[0], "") == mark.topic_id:
+            by = "" if position in said.noted else said.uuid
+            tables[name] = (by, said.vector.get(position), said.through[position])
+            halted = halted | {name} if said.is_halted else halted - {name}
+            since[name] = said.cuts.get(position, 0)
+    since = {name: seen_ms for name, seen_ms in since.items() if seen_ms}
+    return replace(mark, tables=tables, halted=frozenset(halted), since=since, is_whole=old.is_whole)
 
 
 def named(marks: Mapping[Position, Mark]) -> set[str]:

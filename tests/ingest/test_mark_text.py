@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import MOST_TEXT, Mark, decoded, encoded, unmarked
+from isotherm_ingest.plan.cuts import Cut
 from isotherm_ingest.plan.places import is_table
 
 WORDS = [
@@ -75,6 +76,18 @@ def test_of_very_many_tables_as_much_is_known_and_the_beginning_of_each_uuid(cou
     assert decoded(END, encoded(read)) == read
 
 
+@pytest.mark.parametrize("count", [2, 100])
+def test_the_cuts_of_a_partition_stand_there_and_which_tables_know_of_them(count):
+    tables = quiet(count)
+    first, *_, last = tables
+    cuts = (Cut(1_700_000_000_000, 5, 9), Cut(1_700_000_000_001, 7, 8))
+    mark = Mark(END, "id", tables, "me", cuts=cuts, since={first: cuts[0].seen_ms, last: cuts[1].seen_ms})
+    read = decoded(END, encoded(mark))
+
+    assert (read.cuts, read.since) == (mark.cuts, mark.since)
+    assert '"cuts"' not in encoded(Mark(END, "id"))
+
+
 def test_quiet_tables_that_find_no_room_are_named():
     mark = Mark(END, "id", {**quiet(400), "shop.a": ("0" * 36, END, END)})
     text = encoded(mark)
@@ -82,6 +95,10 @@ def test_quiet_tables_that_find_no_room_are_named():
 
     assert MOST_TEXT - 40 < len(text.encode()) <= MOST_TEXT
     assert set(unmarked(mark, text)) == quiet(400).keys() - kept.keys()
+    # Though the driver that begins commits it again, and knows of those alone.
+    assert not decoded(END, encoded(decoded(END, text))).is_whole
+    assert decoded(END, encoded(Mark(END, "id", quiet(100)))).is_whole
+    assert not decoded(END, encoded(Mark(END, "id", quiet(3), is_whole=False))).is_whole
     assert len(kept) > 170
 
 
@@ -119,6 +136,8 @@ def test_where_there_is_no_room_for_all_tables_those_whose_vector_says_it_are_le
         '{"tables": {"a": 7}}',
         '{"tables": {"a": ["u", "x", 1]}}',
         '{"tables": {"a": ["u", 1e999, 1]}}',
+        '{"cuts": [[1, 2]]}',
+        '{"cuts": [[1, 2, 3]], "since": {"a": "x"}}',
         "z",
         "znonsense",
         packed("[]"),

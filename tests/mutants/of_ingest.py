@@ -8,6 +8,7 @@ OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
 TABLES = "isotherm_ingest/batches/tables.py"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
+OF_CUTS = "ingest/batches/test_cut_topics.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -65,6 +66,34 @@ MUTANTS = (
         "holes.append(Hole(Lost.DAMAGED, position, after, beyond))",
         "pass",
         OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
+    ),
+    Mutant(
+        "a dropped table of which the marks had no room is made again in silence",
+        "isotherm_ingest/marks.py",
+        "was = announced(table) if unsaid else None",
+        "was = None",
+        "ingest/batches/test_new_drivers.py::test_a_dropped_table_is_told_though_the_marks_had_no_room_for_it",
+    ),
+    Mutant(
+        "of a topic that was cut back, an offset counts though another message has it",
+        "isotherm_ingest/tables/offsets.py",
+        "said = source.cuts.get(position, 0), offset",
+        "said = 0, offset",
+        OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
+    ),
+    Mutant(
+        "a hole where a topic was cut back closes by itself when the topic has grown",
+        "isotherm_ingest/batches/cut_topics.py",
+        "self._found[position] = with_cut(self.of(position), cut)",
+        "pass",
+        OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
+    ),
+    Mutant(
+        "a driver that begins knows nothing of the cuts that the one before has seen",
+        "isotherm_ingest/batches/cut_topics.py",
+        "self._found[position] = mark.cuts",
+        "pass",
+        OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),
     Mutant(
         "a table stays halted by messages that can be read again",

@@ -67,7 +67,7 @@ streams:
         self.lake = Lake(config.catalog.name, config.catalog.properties)
         self.intents = Intents(self.broker, config.kafka.control_topic, config.pipeline)
         dead = DeadLetters(self.broker, config.kafka.dead_letter_topic, config.pipeline, self.metrics)
-        self.tools = Tools(self.lake, self.intents, dead, self.metrics, config.pipeline)
+        self.tools = Tools(self.lake, self.intents, dead, self.metrics, config.pipeline, self.broker.now)
         self.outbox = Outbox(
             self.lake,
             self.broker,

@@ -18,6 +18,7 @@ from isotherm_ingest.first_readable import behind_damage
 from isotherm_ingest.kafka import BrokerError, TooLargeError
 from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
+from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
 from isotherm_ingest.workers.reading import trouble
@@ -196,6 +197,9 @@ class Broker:
                 )
         return found
 
+    def now(self, topics):
+        return Kafka(ends=self.ends(topics), ids=self.topic_ids(topics))
+
     def starts(self, topics):
         return {place: self.kept_from.get(place, 0) for place in self.ends(topics)}
 
@@ -212,8 +216,13 @@ class Broker:
         if large:
             raise TooLargeError(large)
 
-    def read_all(self, topic):
-        return [(one.key, one.value) for one in self.sent if one.topic == topic]
+    def newest_by_key(self, topic):
+        found = {}
+        for one in self.sent:
+            if one.topic == topic:
+                found.pop(one.key, None)
+                found[one.key] = one.value
+        return found
 
 
 def _bytes(record):

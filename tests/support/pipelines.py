@@ -6,10 +6,11 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Found, place
+from isotherm_ingest.plan.places import Found
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
-from isotherm_ingest.tables.offsets import Source, Token, vector_of
+from isotherm_ingest.tables.looking import judged
+from isotherm_ingest.tables.offsets import Source, Token, merge, newest, positions_of, vector_of
 from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written
@@ -35,6 +36,7 @@ class Table:
     has: dict = field(default_factory=dict)
     rows: list = field(default_factory=list)
     ids: dict = field(default_factory=dict)
+    cuts: dict = field(default_factory=dict)
     is_cut: bool = False
     """Whether snapshots of it have expired."""
     properties: dict = field(default_factory=dict)
@@ -42,10 +44,19 @@ class Table:
     """Of each write, the mode of the stream whose settings it was written by."""
 
     def token(self, _):
-        return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
+        return Token(self.source) if self.has else None
+
+    @property
+    def source(self):
+        return Source(vector_of(self.has), "", self.ids, self.cuts)
+
+    def says(self, source):
+        """One token more, as `find_token` merges it with those before it."""
+        now = newest([source, self.source])
+        self.has, self.ids, self.cuts = positions_of(now.vector), dict(now.topic_ids), dict(now.cuts)
 
     def found(self):
-        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut)
+        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut, dict(self.cuts))
 
 
 class Lake:
@@ -54,6 +65,8 @@ class Lake:
     def __init__(self):
         self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
         self.asked = 0
+        self.announced = {}
+        """By name, the table whose snapshots were announced last: Kafka keeps it."""
         self.rooms = {}
         """By table, how many rows at once Spark's JVM can hold for it."""
         self.no_room = HEAP
@@ -91,13 +104,14 @@ class Writer:
     kafka: list
     errors: dict
     dead_letters: object
+    ask: object
 
     def prepare(self, portion):
         if isinstance(self.errors.get(self.name), TableRefused):
             raise self.errors[self.name]
         table = self.lake.load(self.name)
         found = Found() if table is None else table.found()
-        at = place(found, portion.known, portion.kafka, portion.topics, self.stream.on_hole)
+        at = judged(found, portion, self.stream.on_hole, self.ask)
         if at.halted:
             raise Halted(self.name, at.halted)
         if wanted_from(at, portion) is None:
@@ -134,7 +148,8 @@ class Writer:
         if mine:
             table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
-            table.has, table.ids = {**at.vector, **ends}, {**table.ids, **portion.kafka.ids}
+            vector = merge(vector_of(at.vector), vector_of(ends))
+            table.says(Source(vector, "", {**table.ids, **portion.kafka.ids}, at.cuts))
         return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))
 
 
@@ -150,6 +165,10 @@ class Outbox:
 
     def wake(self, name, _now):
         self.woken.append(name)
+        self._lake.announced[name] = self._lake.tables[name].uuid
+
+    def announced(self, name):
+        return self._lake.announced.get(name)
 
     def changed(self):
         taken, self.noticed = frozenset(self.noticed), set()
@@ -191,10 +210,10 @@ class Pipeline:
             self.session,
             self.broker,
             marks,
-            Tools(self.lake, None, self.dead_letters, self.metrics, "shop"),
+            Tools(self.lake, None, self.dead_letters, self.metrics, "shop", self.broker.now),
             self.outbox,
             lambda name, stream, _, tools: Writer(
-                name, stream, self.lake, self.session.kafka, self.errors, tools.dead_letters
+                name, stream, self.lake, self.session.kafka, self.errors, tools.dead_letters, tools.ask
             ),
             self.session.read,
         )

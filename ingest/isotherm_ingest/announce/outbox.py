@@ -70,6 +70,8 @@ class Outbox:
         self._names: set[str] = set()
         self._uuids: dict[str, str | None] = {}
         """By name: which table was seen last; None where there was none."""
+        self._announced: dict[str, str] = {}
+        """By name: the table of which a snapshot was announced last, by this driver or one before it."""
         self._changed: set[str] = set()
         """Tables that were rolled back, dropped or made again, as far as it was seen and not taken yet."""
         self._due: dict[str, TableNow | None] = {}
@@ -92,7 +94,7 @@ class Outbox:
 
     def recall(self, namespaces: frozenset[str] | None) -> None:
         """Read what was last announced, and find the pipeline's tables."""
-        for key, value in self._broker.read_all(self._announced_topic):
+        for key, value in self._broker.newest_by_key(self._announced_topic).items():
             self._recall_one(key, value)
         for name in self._lake.names(namespaces):
             try:
@@ -118,7 +120,7 @@ class Outbox:
         try:
             data = json.loads(value)
             watermark = Watermark(int(data["snapshot_id"]), int(data["sequence_number"]))
-            pipeline = str(data["pipeline"])
+            pipeline, name = str(data["pipeline"]), str(data.get("table", ""))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as err:
             logs.get().warning(
                 "watermark_unreadable", topic=self._announced_topic, table_uuid=uuid, error=str(err)
@@ -126,6 +128,7 @@ class Outbox:
             return
         if pipeline == self._pipeline:
             self._watermarks[uuid] = watermark
+            self._announced[name] = uuid
 
     def wake(self, name: str, now: TableNow | None = None) -> None:
         """Something was committed to this table, which is `now` as that left it; without it, it is loaded."""
@@ -139,6 +142,10 @@ class Outbox:
         """The tables that are watched."""
         with self._lock:
             return frozenset(self._names)
+
+    def announced(self, name: str) -> str | None:
+        """The uuid of the table whose snapshots were announced last under a name, whether it is there or not."""
+        return self._announced.get(name)
 
     def changed(self) -> frozenset[str]:
         """Take the names of tables that are not what they were: rolled back, dropped, or made again."""
@@ -279,6 +286,7 @@ class Outbox:
             [Record(self._announced_topic, table.uuid.encode(), json.dumps(watermark).encode())]
         )
         self._watermarks[table.uuid] = Watermark(last.snapshot_id, last.sequence_number)
+        self._announced[table.name] = table.uuid
 
     def _tell_break(self, table: TableNow, broken: Break, last: Watermark, first: Link) -> None:
         self._metrics.breaks.labels(table.name, broken.value).inc()

@@ -14,7 +14,8 @@ from isotherm_ingest.batches.routing import Named, Routing
 from isotherm_ingest.batches.table_state import Front
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.marks import group_of
-from isotherm_ingest.plan.places import Kafka, Known
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Known
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.portion import Portion, Ready
@@ -152,7 +153,7 @@ class Batches:
         by_topic = kafka.by_topic()
         portions: dict[str, Portion] = {}
         for group, name, stream in self._routing.of(spans, met):
-            self._tables.meet(name, stream, {group.topic}, known(name))
+            self._tables.meet(name, stream, {group.topic}, known)
             portion = portions.get(name) or Portion(number, (), {}, Kafka(), self._cluster)
             is_new = group.topic not in portion.topics
             portions[name] = replace(

@@ -6,7 +6,7 @@ are of no concern.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import Stretches
 from isotherm_ingest.tables.offsets import Position
@@ -33,7 +33,7 @@ class Damage:
                 self._found = {position: old for position, old in self._found.items() if position[0] != topic}
         for position, start in kafka.starts.items():
             for first, beyond in list(self._found.get(position, {}).items()):
-                if beyond <= start:
+                if beyond <= start or first >= kafka.ends.get(position, beyond):
                     del self._found[position][first]
         return {position: dict(one) for position, one in self._found.items() if position in kafka.ends}
 

@@ -15,17 +15,20 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches, Reader
+from isotherm_ingest.batches.cut_topics import CutTopics, seen_of
 from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
+from isotherm_ingest.batches.partition_counts import PartitionCounts
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import Marks, known_of, named
-from isotherm_ingest.plan.places import Hole, Kafka, Known, Lost
+from isotherm_ingest.marks import Marks, known_of, named, with_known
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Hole, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
 from isotherm_ingest.plan.stretches import goes_on, readable
-from isotherm_ingest.plan.topics import COMPACTED, NOT_MULTIPLIED, Topic
+from isotherm_ingest.plan.topics import COMPACTED, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
@@ -76,7 +79,8 @@ class Driver:
         self._topics: dict[str, Topic] = {}
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
-        self._tables = Tables(config, spark, tools, outbox, make_writer)
+        self._cuts = CutTopics()
+        self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts)
         self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
@@ -84,8 +88,7 @@ class Driver:
         """Between two turns, where nothing is left to do."""
         self._list_every_s = min(LIST_EVERY_S, every_s)
         self._listed_s = self._reminded_s = float("-inf")
-        self._counts: dict[str, int] = {}
-        """By topic: how many partitions it had when it was last listed."""
+        self._counts = PartitionCounts(tools.metrics)
         self._starts: dict[Position, int] = {}
         """Where Kafka's partitions began when that was last asked."""
         self._unsaid: set[str] = set()
@@ -171,17 +174,21 @@ class Driver:
         for gone in self._topics.keys() - found.keys():
             logs.get().error("topic_gone", topic=gone)
             del self._topics[gone]
-            self._counts.pop(gone, None)
+            self._counts.forget(gone)
             for gauge in (self._tools.metrics.unread, self._tools.metrics.unread_share):
                 with contextlib.suppress(KeyError):
                     gauge.remove(gone)
             self._marked = {position: mark for position, mark in self._marked.items() if position[0] != gone}
         for name in found:
-            self._count_partitions(name, len(found[name]))
+            self._counts.seen(name, len(found[name]), self._config.stream_of(name))
         new = {name for name in found.keys() - self._topics.keys() if self._config.stream_of(name)}
+        # Of all partitions: one that has no leader now is no new one when it has. And before the ends are asked: another
+        # driver may mark meanwhile what it reads.
+        marks = self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
         kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
-        # Of all partitions: one that has no leader now is no new one when it has.
-        self._marked |= self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
+        self._marked |= marks
+        self._cuts.recall(marks)
+        kafka = self._with_cuts(kafka)
         compacted = self._broker.compacted(new)
         marked = {topic for topic, _ in self._marked}
         for name in sorted(new):
@@ -214,22 +221,19 @@ class Driver:
             for table in self._tables.of_topic(name):
                 self._tools.metrics.holes.labels(table, hole.why.value).inc()
 
-    def _count_partitions(self, name: str, count: int) -> None:
-        """Tell where a mirror's keys may have moved between partitions that were there."""
-        if not count:
-            return  # the broker could not say
-        was, stream = self._counts.get(name, count), self._config.stream_of(name)
-        self._counts[name] = count
-        if was < count and count % was and stream is not None and stream.mode == "mirror":
-            logs.get().error("partitions_not_multiplied", topic=name, was=was, now=count, hint=NOT_MULTIPLIED)
-            self._tools.metrics.holes.labels(stream.table, "partitions_not_multiplied").inc()
-
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
         """What the broker says of some topics; those of another id begin again."""
         kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
-        kafka = replace(kafka, damaged=self._damage.of(kafka))
+        kafka = self._with_cuts(replace(kafka, damaged=self._damage.of(kafka)))
         self._meet(topics, kafka)
         self._starts |= kafka.starts
+        return kafka
+
+    def _with_cuts(self, kafka: Kafka) -> Kafka:
+        """What the broker says, with the cuts of its topics. A new one is marked before anybody writes behind it."""
+        kafka, new = self._cuts.told(kafka, seen_of(kafka, self._marked, self._topics))
+        self._commit(self._cuts.marks(self._marked, new))
+        self._tables.look_soon({name for topic, _ in new for name in self._tables.of_topic(topic)})
         return kafka
 
     def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
@@ -252,7 +256,7 @@ class Driver:
         return {one.name: one.through for one in self._topics.values()}
 
     def _known(self, name: str) -> Known | None:
-        return known_of(self._marked, name)
+        return known_of(self._marked, name, self._outbox.announced)
 
     # A turn
 
@@ -371,20 +375,16 @@ class Driver:
 
     def _marks_of(self, topic: Topic, known: Mapping[str, Known]) -> dict[Position, Mark]:
         """How far the topic was seen through, with what is known of its tables, also of those that are gone."""
-        readers = self._tables.of_topic(topic.name) & known.keys()
-        marks = {}
-        for position, seen in topic.through.items():
-            old = self._marked.get(position)
-            is_same = old is not None and old.topic_id == topic.topic_id
-            kept, halted = (dict(old.tables), set(old.halted)) if old is not None and is_same else ({}, set())
-            for name in readers:
-                said = known[name]
-                if position in said.through and said.topic_ids.get(topic.name, "") == topic.topic_id:
-                    by = "" if position in said.noted else said.uuid
-                    kept[name] = (by, said.vector.get(position), said.through[position])
-                    halted = halted | {name} if said.is_halted else halted - {name}
-            marks[position] = Mark(seen, topic.topic_id, kept, halted=frozenset(halted))
-        return marks
+        readers = {name: known[name] for name in self._tables.of_topic(topic.name) & known.keys()}
+        return {
+            position: with_known(
+                Mark(seen, topic.topic_id, cuts=self._cuts.of(position)),
+                self._marked.get(position),
+                position,
+                readers,
+            )
+            for position, seen in topic.through.items()
+        }
 
     def _measure(self, ends: Kafka) -> None:
         """What waits; and of what was asked in this turn, how much of what Kafka holds."""

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.places import Hole, Kafka, Known, OnHole, Place, is_table
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Hole, Known, OnHole, Place, is_table
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
@@ -68,7 +69,12 @@ class TableState:
                 vector={**others, **judged},
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
+                unsaid=old.unsaid - place.next.keys(),
                 noted=frozenset(one for one in old.noted if one[0] in same and one not in begun),
+                cuts={
+                    **{one: seen for one, seen in old.cuts.items() if one[0] in same},
+                    **{one: seen for one, seen in new.cuts.items() if one in place.next},
+                },
             )
         self.must_look |= bool(place.told)
         self.known = new

@@ -13,11 +13,13 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
 from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
-from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Hole, Known, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
@@ -43,12 +45,14 @@ class Tables:
         tools: Tools,
         outbox: Outbox,
         make_writer: Callable[[str, Stream, Sessions, Tools], TableWriter],
+        cuts: CutTopics,
     ) -> None:
         self._config = config
         self._sessions = Sessions(spark)
         self._tools = tools
         self._outbox = outbox
         self._make_writer = make_writer
+        self._cuts = cuts
         self._states: dict[str, TableState] = {}
         self._readers: dict[str, set[str]] = {}
         """By topic, the tables that have rows from it."""
@@ -64,14 +68,19 @@ class Tables:
         streams = {topic: self._config.stream_of(topic) for topic in topics & set(there)}
         mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
         if (owner := self.owners.known(name)) is not None and mine:
-            self.meet(name, owner, mine, known)
+            self.meet(name, owner, mine, lambda _: known)
 
-    def meet(self, name: str, stream: Stream, topics: Iterable[str], known: Known | None) -> None:
-        """Take up a table, or another topic of one."""
+    def meet(
+        self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
+    ) -> None:
+        """Take up a table, with what is known of it, or another topic of one."""
         state = self._states.get(name)
         if state is None:
+            was = known(name)
             writer = self._make_writer(name, stream, self._sessions, self._tools)
-            state = self._states[name] = TableState(writer, stream.on_hole, known=known)
+            state = self._states[name] = TableState(
+                writer, stream.on_hole, known=None if was is None else was.of(topics)
+            )
         for topic in topics:
             state.topics.add(topic)
             self._readers.setdefault(topic, set()).add(name)
@@ -356,6 +365,7 @@ class Tables:
             logs.get().error("changes_missing", table=name, hole=str(hole))
 
     def _count(self, name: str, holes: tuple[Hole, ...]) -> None:
+        self._cuts.note(holes)
         for why in {hole.why for hole in holes}:
             self._tools.metrics.holes.labels(name, why).inc()
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from isotherm_ingest.plan.stretches import Stretches, goes_on
+from isotherm_ingest.plan.cuts import Cut, Since, left_of, unknown_to, unread
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.tables.offsets import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
@@ -36,7 +38,7 @@ class Lost(StrEnum):
     RETENTION = "retention"
     """Kafka no longer holds what the table needs next."""
     CUT_BACK = "topic_cut_back"
-    """Kafka ends before what the table has: it lost its newest messages, and gives their offsets to others."""
+    """Kafka lost its newest messages, which the table has or was still to get, and gives their offsets to others."""
     DAMAGED = "topic_damaged"
     """Kafka holds what the table needs next, and no client can unpack it."""
 
@@ -57,19 +59,32 @@ class Known:
     """A hole was told that a person must decide about, and nobody has decided yet."""
     noted: frozenset[Position] = frozenset()
     """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
+    cuts: Since = field(default_factory=dict)
+    """Of which cuts these offsets know."""
+    unsaid: frozenset[Position] = frozenset()
+    """Of these something may have been known, and found no room in the marks."""
+
+    def of(self, topics: Collection[str]) -> "Known | None":
+        """The same, where its marks or those of its topics say anything of it."""
+        unsaid = frozenset(one for one in self.unsaid if one[0] in topics)
+        return replace(self, unsaid=unsaid) if unsaid or self.through else None
 
     def is_noted(self, position: Position) -> bool:
         """Whether its place in Kafka is no word of the table."""
         return not self.uuid or position in self.noted
 
-    def lacking(self, kafka: "Kafka") -> "Known":
+    def lacking(self, kafka: Kafka) -> "Known":
         """The same, where the table cannot be written: it lacks all that Kafka holds of partitions of which nothing is known.
 
         Noted, because the front goes on without it, and a driver that begins knows of them by nothing else.
         """
         others = {topic for topic in kafka.ids if _is_other(self.topic_ids, kafka, topic)}
         through = {one: seen for one, seen in self.through.items() if one[0] not in others}
-        new = {one: start for one, start in kafka.starts.items() if one not in through}
+        new = {
+            one: start
+            for one, start in kafka.starts.items()
+            if one not in through | dict.fromkeys(self.unsaid)
+        }
         if not new:
             return self
         return replace(
@@ -78,9 +93,24 @@ class Known:
             through={**through, **new},
             topic_ids={**self.topic_ids, **kafka.of({topic for topic, _ in new}).ids},
             noted=(self.noted & through.keys()) | new.keys(),
+            cuts={
+                **{one: seen for one, seen in self.cuts.items() if one in through},
+                **kafka.newest_cuts(new),
+            },
         )
 
-    def lost(self, kafka: "Kafka") -> "tuple[Hole, ...]":
+    def behind_cuts(self, position: Position, kafka: Kafka) -> "Known":
+        """The same, no further than what Kafka has left of the messages that these offsets of a partition are of."""
+        unknown = unknown_to(self.cuts, position, kafka.cuts)
+        if not unknown:
+            return self
+        vector, through = dict(self.vector), dict(self.through)
+        for offsets in (vector, through):
+            if position in offsets:
+                offsets[position] = left_of(offsets[position], unknown)
+        return replace(self, vector=vector, through=through)
+
+    def lost(self, kafka: Kafka) -> "tuple[Hole, ...]":
         """What was noted of topics that were made again since: it is gone, and the table itself cannot say so."""
         return tuple(
             Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
@@ -100,61 +130,8 @@ class Found:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     history_is_cut: bool = False
     """Snapshots have expired, so a token may have gone with them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kafka:
-    """What the broker says of some topics."""
-
-    starts: Mapping[Position, int] = field(default_factory=dict)
-    """The lowest offset that is still held."""
-    ends: Mapping[Position, int] = field(default_factory=dict)
-    """The offset after the last one."""
-    ids: Mapping[str, str] = field(default_factory=dict)
-    damaged: Stretches = field(default_factory=dict)
-    """Not by its own word: what was found when it was read."""
-
-    def positions(self, topics: Collection[str]) -> list[Position]:
-        """Every partition of these topics."""
-        return sorted(position for position in self.ends if position[0] in topics)
-
-    def by_topic(self) -> "dict[str, Kafka]":
-        """The same, of each topic by itself."""
-        found: dict[str, tuple[dict[Position, int], dict[Position, int]]] = {}
-        for which, offsets in enumerate((self.starts, self.ends)):
-            for position, offset in offsets.items():
-                found.setdefault(position[0], ({}, {}))[which][position] = offset
-        return {
-            topic: Kafka(
-                starts,
-                ends,
-                {topic: self.ids[topic]} if topic in self.ids else {},
-                _those(self.damaged, ends),
-            )
-            for topic, (starts, ends) in found.items()
-        }
-
-    def also(self, other: "Kafka") -> "Kafka":
-        """What is said of the topics of both."""
-        return Kafka(
-            {**self.starts, **other.starts},
-            {**self.ends, **other.ends},
-            {**self.ids, **other.ids},
-            {**self.damaged, **other.damaged},
-        )
-
-    def of(self, topics: Collection[str]) -> "Kafka":
-        """What is said of some of the topics."""
-        return Kafka(
-            {position: offset for position, offset in self.starts.items() if position[0] in topics},
-            {position: offset for position, offset in self.ends.items() if position[0] in topics},
-            {topic: one for topic, one in self.ids.items() if topic in topics},
-            {position: one for position, one in self.damaged.items() if position[0] in topics},
-        )
-
-
-def _those(damaged: Stretches, positions: Collection[Position]) -> Stretches:
-    return {position: damaged[position] for position in positions if position in damaged} if damaged else {}
+    cuts: Since = field(default_factory=dict)
+    """Of which cuts the vector knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +144,8 @@ class Hole:
     """The offset that the table would go on from."""
     resumes: int
     """The offset to go on from if the loss is accepted."""
+    cut: Cut | None = None
+    """Which one, where the topic was cut back."""
 
     def __str__(self) -> str:
         topic, partition = self.position
@@ -186,11 +165,13 @@ class Place:
     """Holes that are filled or accepted, by the stream's `on_hole`."""
     halted: tuple[Hole, ...] = ()
     """Holes that a person must decide about."""
+    cuts: Since = field(default_factory=dict)
+    """Of which cuts these offsets know."""
 
     def known(self, through: Mapping[Position, int]) -> Known:
         """The place, once everything below `through` was seen."""
         ahead = {position: max(end, self.next.get(position, 0)) for position, end in through.items()}
-        return Known(self.uuid, self.vector, {**self.next, **ahead}, self.topic_ids)
+        return Known(self.uuid, self.vector, {**self.next, **ahead}, self.topic_ids, cuts=self.cuts)
 
 
 def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str], on_hole: OnHole) -> Place:
@@ -200,7 +181,8 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     halted: list[Hole] = []
     found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
-    for position in kafka.positions(topics):
+    for position in (judged := kafka.positions(topics)):
+        kafka = _with_new_cut(position, found, known, kafka)
         after, holes = _after(position, found, known, kafka, on_hole)
         going_on[position] = after
         missing += holes
@@ -208,20 +190,45 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         (halted if _stands(hole, on_hole) else told).append(hole)
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
-    return Place(found.uuid, vector, going_on, kafka.of(topics).ids, tuple(told), tuple(halted))
+    left = {one: has for one in judged if (has := _left(one, vector.get(one), found, kafka)) is not None}
+    since = {one: seen for one, seen in found.cuts.items() if one[0] not in of_others}
+    return Place(
+        found.uuid,
+        {**vector, **left},
+        going_on,
+        kafka.of(topics).ids,
+        tuple(told),
+        tuple(halted),
+        {**since, **kafka.newest_cuts(judged)},
+    )
+
+
+def exceeded(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str]) -> set[str]:
+    """The topics of which more was read than there was when Kafka was asked.
+
+    They were cut back, or have grown since, and somebody else has written the table: who asks again knows.
+    """
+    more = set()
+    for position in kafka.positions(topics):
+        seen = _with_new_cut(position, found, known, kafka)
+        if seen.cuts != kafka.cuts:
+            more.add(position[0])
+    return more
 
 
 def recalled(found: Found, known: Known | None) -> Found:
     """What a table has whose token went with its snapshot: what it had, of all its topics, which its next token must say again.
 
-    Not where it was known to have less by then.
+    Not where it was known to have less by then, or where only a part of what was known found room in the marks.
     """
-    is_same = known is not None and is_table(known.uuid, found.uuid) and not known.is_halted
+    is_same = (
+        known is not None and is_table(known.uuid, found.uuid) and not known.is_halted and not known.unsaid
+    )
     if known is None or not is_same or found.vector is not None or not found.history_is_cut:
         return found
     had = {topic for topic, _ in known.vector}
     ids = {topic: one for topic, one in known.topic_ids.items() if topic in had}
-    return replace(found, vector=known.vector, topic_ids=ids)
+    return replace(found, vector=known.vector, topic_ids=ids, cuts=known.cuts)
 
 
 def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str]) -> list[Hole]:
@@ -249,7 +256,7 @@ def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
 
 def _stands(hole: Hole, on_hole: OnHole) -> bool:
     """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted."""
-    fillable = hole.why in {Lost.ROLLED_BACK, Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN}
+    fillable = hole.why in {Lost.ROLLED_BACK, Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK}
     return on_hole == "halt" or (on_hole == "backfill" and not fillable)
 
 
@@ -258,7 +265,7 @@ def _after(
 ) -> tuple[int, list[Hole]]:
     """The next offset of one partition, and what is missing before it."""
     topic = position[0]
-    held, end = kafka.starts.get(position, 0), kafka.ends[position]
+    held = kafka.starts.get(position, 0)
     start = goes_on(kafka.damaged, position, held)
     has = (found.vector or {}).get(position)
     if known is not None and _is_other(known.topic_ids, kafka, topic):
@@ -268,9 +275,12 @@ def _after(
         if known is None or known.is_noted(position) or position not in known.through:
             return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, has or 0, start)]
         has = None  # it is known already, and has committed nothing of the new topic since
-    after, holes = has, []
-    if known is not None and position in known.through:
-        after, hole = _since(position, has, found, known, start)
+    holes = []
+    if (cut := _cut_back(position, has, found, known, kafka)) is not None:
+        holes.append(cut)
+    after = has = _left(position, has, found, kafka)
+    if known is not None and (position in known.through or position in known.unsaid):
+        after, hole = _since(position, has, found, known.behind_cuts(position, kafka), start)
         if hole is not None:
             holes.append(hole)
             after = hole.resumes if on_hole == "accept" else after
@@ -279,20 +289,56 @@ def _after(
     if after < held:
         holes.append(Hole(Lost.RETENTION, position, after, start))
         return start, holes
-    if after > end:
-        holes.append(Hole(Lost.CUT_BACK, position, after, end))
-        return end, holes
     if (beyond := goes_on(kafka.damaged, position, after)) > after:
         holes.append(Hole(Lost.DAMAGED, position, after, beyond))
         return beyond, holes
     return after, holes
 
 
+def _with_new_cut(position: Position, found: Found, known: Known | None, kafka: Kafka) -> Kafka:
+    """What Kafka says, with the cut of a partition that its end shows now: the table has, or has seen, more than there is."""
+    has = (found.vector or {}).get(position)
+    if has is not None and not _is_other(found.topic_ids, kafka, position[0]):
+        kafka = kafka.beyond(position, has, found.cuts)
+    if known is not None and position in known.through and not _is_other(known.topic_ids, kafka, position[0]):
+        kafka = kafka.beyond(position, known.through[position], known.cuts)
+    return kafka
+
+
+def _left(position: Position, has: int | None, found: Found, kafka: Kafka) -> int | None:
+    """What a table has of a partition, below the cuts of which its vector does not know."""
+    return None if has is None else left_of(has, unknown_to(found.cuts, position, kafka.cuts))
+
+
+def _cut_back(
+    position: Position, has: int | None, found: Found, known: Known | None, kafka: Kafka
+) -> Hole | None:
+    """The hole where Kafka lost newer messages: those that the table has, or some that it was still to get.
+
+    Told until it is known that the table went on behind the cut, though it may have committed nothing since.
+    """
+    unknown = unknown_to(found.cuts, position, kafka.cuts)
+    lost = None
+    if known is not None and position in known.through:
+        new = unknown_to(known.cuts, position, kafka.cuts)
+        if not new and is_table(known.uuid, found.uuid) and not known.is_noted(position):
+            return None
+        lost = unread(known.through[position], new)
+    if has is not None and (end := left_of(has, unknown)) < has:
+        return Hole(Lost.CUT_BACK, position, has, end, unknown[-1])
+    return None if lost is None else Hole(Lost.CUT_BACK, position, lost.front, lost.end, lost)
+
+
 def _since(
     position: Position, has: int | None, found: Found, known: Known, start: int
 ) -> tuple[int | None, Hole | None]:
     """What is found of one partition, held against what was known of it."""
-    through = known.through[position]
+    through = known.through.get(position)
+    if (
+        through is None
+    ):  # that there was a table is all that is known; one that has a token is ours by its own word
+        is_gone = bool(known.uuid) and found.vector is None and not is_table(known.uuid, found.uuid)
+        return has, Hole(Lost.MADE_AGAIN, position, start, start) if is_gone else None
     if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has

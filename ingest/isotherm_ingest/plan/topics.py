@@ -7,7 +7,7 @@ step. A table that was not is behind, and is brought up to the front by itself.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.plan.stretches import goes_on, readable
@@ -75,6 +75,8 @@ class Topic:
                 if seen < start:
                     lost[position] = (seen, start)
                 self.through[position] = min(start, kafka.ends[position])
+        # Kafka may have lost what a new partition waits for.
+        self.gate = {position: min(end, kafka.ends.get(position, end)) for position, end in self.gate.items()}
         return lost
 
     def has_changed(self, kafka: Kafka) -> bool:

@@ -199,6 +199,7 @@ class TableNow:
             None if token is None else positions_of(token.source.vector),
             {} if token is None else token.source.topic_ids,
             token is None and self.oldest is not None and self.oldest.parent_snapshot_id is not None,
+            {} if token is None else token.source.cuts,
         )
 
 

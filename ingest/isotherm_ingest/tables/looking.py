@@ -3,7 +3,7 @@
 No message is read here. A table that is not there is made; columns that it lacks are added.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,7 +17,8 @@ from isotherm_ingest.dead_letters import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.places import Found, Place, is_table, place, recalled
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Found, OnHole, Place, exceeded, is_table, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -40,6 +41,26 @@ from isotherm_ingest.workers.tasks import TableTask
 
 SMALL = 20_000
 """Messages up to which a table is written by one task."""
+
+
+def judged(found: Found, portion: Portion, on_hole: OnHole, ask: Callable[[Collection[str]], Kafka]) -> Place:
+    """Where the table goes on. An end that was asked before the table was read is no word that a topic was cut back.
+
+    Another driver may have taken over meanwhile, and have read on.
+
+    Raises:
+        RuntimeError: the topic is not what it was, or nobody says where it ends.
+    """
+    kafka = portion.kafka
+    if more := exceeded(found, portion.known, kafka, portion.topics):
+        now = ask(more)
+        for topic, partition in kafka.positions(more):
+            if now.ids.get(topic) != kafka.ids.get(topic):
+                raise RuntimeError(f"{topic} was made again while the table was looked at")
+            if (topic, partition) not in now.ends:
+                raise RuntimeError(f"nobody says where {topic}/{partition} ends")
+        kafka = replace(kafka, ends={**kafka.ends, **{one: now.ends[one] for one in kafka.positions(more)}})
+    return place(found, portion.known, kafka, portion.topics, on_hole)
 
 
 class Looking:
@@ -88,7 +109,7 @@ class Looking:
             groups,
             refused,
             from_offsets,
-            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}, at.cuts),
             valid_through_ms,
         )
 
@@ -185,19 +206,23 @@ class Looking:
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(token)
         known = portion.known
-        is_known = known is not None and (
-            is_table(known.uuid, found.uuid) or (bool(known.uuid) and self._stream.on_hole == "accept")
+        is_same = known is not None and is_table(known.uuid, found.uuid)
+        # Of another one all of the place is accepted, or nothing: a restored one would be written twice where it is not known.
+        is_known = (
+            known is not None
+            and not known.unsaid
+            and (is_same or (bool(known.uuid) and self._stream.on_hole == "accept"))
         )
         if now is not None and token is None and not is_known and not self._is_ours(now):
             raise TableRefused(
                 f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
                 f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'
             )
-        judged = place(found, known, portion.kafka, portion.topics, self._stream.on_hole)
-        if judged.halted:
-            raise Halted(self._name, judged.halted)
-        source = Source(offsets.vector_of(judged.vector), portion.cluster, recalled(found, known).topic_ids)
-        return judged, source, None if token is None else token.valid_through_ms
+        at = judged(found, portion, self._stream.on_hole, self._tools.ask)
+        if at.halted:
+            raise Halted(self._name, at.halted)
+        source = Source(offsets.vector_of(at.vector), portion.cluster, recalled(found, known).topic_ids)
+        return at, source, None if token is None else token.valid_through_ms
 
     def _is_ours(self, now: TableNow) -> bool:
         """Whether the table is empty, or all that it has is this pipeline's."""

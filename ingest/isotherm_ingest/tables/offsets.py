@@ -6,7 +6,7 @@ it are filtered out, whatever brought them back. Only values here.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -45,6 +45,8 @@ class Source:
     vector: Vector = field(default_factory=dict)
     cluster: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    cuts: Mapping[Position, int] = field(default_factory=dict)
+    """When the newest cut of a partition was seen that its offset knows of (`plan.cuts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,17 @@ def encode(source: Source) -> str:
         topic: {
             **({"id": source.topic_ids[topic]} if source.topic_ids.get(topic) else {}),
             "next": {str(partition): offset for partition, offset in sorted(offsets.items())},
+            **({"cuts": cuts} if (cuts := _cuts_of(source, topic, offsets)) else {}),
         }
         for topic, offsets in sorted(source.vector.items())
     }
     return json.dumps(
         {**({"cluster": source.cluster} if source.cluster else {}), "topics": topics}, separators=(",", ":")
     )
+
+
+def _cuts_of(source: Source, topic: str, partitions: Iterable[int]) -> dict[str, int]:
+    return {str(one): source.cuts[topic, one] for one in sorted(partitions) if source.cuts.get((topic, one))}
 
 
 def decode(text: str) -> Source:
@@ -117,7 +124,12 @@ def decode(text: str) -> Source:
             for topic, entry in data["topics"].items()
         }
         ids = {topic: str(entry["id"]) for topic, entry in data["topics"].items() if entry.get("id")}
-        return Source(vector, str(data.get("cluster", "")), ids)
+        cuts = {
+            (topic, int(partition)): int(seen_ms)
+            for topic, entry in data["topics"].items()
+            for partition, seen_ms in entry.get("cuts", {}).items()
+        }
+        return Source(vector, str(data.get("cluster", "")), ids, cuts)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as err:
         raise TokenError(f"offset vector {text[:200]!r} cannot be read: {err}") from err
 
@@ -163,15 +175,25 @@ def find_token(
         found.append(decode(kept) if taken_at(kept) <= head_sequence else Source())
     if not found:
         return None
-    newest = found[0]
-    ids = {topic: one for source in reversed(found) for topic, one in source.topic_ids.items()}
-    # An entry from before a topic was made again says nothing about the new topic.
-    alike = [
-        {
-            topic: offsets
-            for topic, offsets in source.vector.items()
-            if source.topic_ids.get(topic, ids.get(topic)) == ids.get(topic)
-        }
-        for source in found
-    ]
-    return Token(Source(merge(*alike), newest.cluster, ids), max(valid_through, default=None))
+    return Token(newest(found), max(valid_through, default=None))
+
+
+def newest(sources: Sequence[Source]) -> Source:
+    """Several of one table, the newest first, as one: of each partition the largest offset of those that know of its last cut.
+
+    An entry from before a topic was made again says nothing about the new topic.
+    """
+    ids = {topic: one for source in reversed(sources) for topic, one in source.topic_ids.items()}
+    best: dict[Position, tuple[int, int]] = {}
+    for source in sources:
+        for position, offset in positions_of(source.vector).items():
+            now = ids.get(position[0])
+            if source.topic_ids.get(position[0], now) == now:
+                said = source.cuts.get(position, 0), offset
+                best[position] = max(said, best.get(position, said))
+    return Source(
+        vector_of({position: offset for position, (_, offset) in best.items()}),
+        sources[0].cluster,
+        ids,
+        {position: cut for position, (cut, _) in best.items() if cut},
+    )

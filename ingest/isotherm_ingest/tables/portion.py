@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.failures import TableRefused, WorkFailed
-from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Hole, Known, Place
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.workers.survey import Survey

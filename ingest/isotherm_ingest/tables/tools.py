@@ -1,10 +1,12 @@
 """What every writer of a pipeline shares."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.tables.lake import Lake
 
 
@@ -17,3 +19,5 @@ class Tools:
     dead_letters: DeadLetters
     metrics: Metrics
     pipeline: str
+    ask: Callable[[Collection[str]], Kafka]
+    """What the broker says now of the ends and the ids of some topics."""

@@ -128,6 +128,24 @@ def test_a_table_that_is_handed_over_late_is_loaded(lake):
     assert announced(broker) == [one.head for one in tables]
 
 
+def test_which_table_had_a_name_is_known_to_the_next_driver_though_it_is_gone(lake):
+    broker = Broker(Session())
+    outbox, other, later = (
+        Outbox(lake, broker, pipeline, "control", "announced", Metrics(), every_s=5)
+        for pipeline in ("shop", "other", "shop")
+    )
+    table = appended(lake)
+    assert outbox.announced("shop.orders") is None
+    outbox.announce("shop.orders", table)
+    lake.catalog.drop_table("shop.orders")
+    for one in (other, later):
+        one.recall(frozenset({"shop"}))
+
+    assert outbox.announced("shop.orders") == later.announced("shop.orders") == table.uuid
+    assert other.announced("shop.orders") is None
+    assert later.names == frozenset()
+
+
 def test_what_others_committed_in_between_is_announced_too(lake):
     broker = Broker(Session())
     outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
@@ -198,7 +216,7 @@ def test_a_stop_announces_our_own_commits_and_looks_for_those_of_others_for_a_wh
     lake, last_look_s, of_others
 ):
     broker = Broker(Session())
-    broker.read_all = lambda _: []
+    broker.newest_by_key = lambda _: {}
     outbox = Outbox(
         lake, broker, "shop", "control", "announced", Metrics(), every_s=5, last_look_s=last_look_s
     )

@@ -1,5 +1,7 @@
 """What a driver that begins knows: where the tables are, and what is written down."""
 
+import random
+
 import pytest
 
 from isotherm_ingest.mark_text import Mark
@@ -123,3 +125,48 @@ def test_of_a_topic_with_very_many_tables_none_is_halted_for_changes_that_it_nev
     assert [name for name in names if pipeline.is_left_out(name)] == names[5:7]
     assert pipeline.sample("holes_total", table=f"shop.{names[5]}", why="table_made_again")
     assert pipeline.sample("holes_total", table=f"shop.{names[6]}", why="table_rolled_back")
+
+
+@pytest.mark.parametrize("how", ["halt", "backfill", "accept"])
+def test_a_dropped_table_is_told_though_the_marks_had_no_room_for_it(how):
+    """Of tables that are in step most is left out; what was announced says that there was one."""
+    dice = random.Random(3)
+    names = sorted("".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=12)) for _ in range(300))
+    config = CONFIG.replace("messages: 4", "messages: 1000").replace("table}", f'table}}", on_hole: "{how}')
+
+    def message(offset, name):
+        value = envelope(name, ("id", "int64"))
+        return Message(ORDERS, offset, schema=10 + names.index(name), value=value)
+
+    pipeline = Pipeline(config)
+    pipeline.send(*(message(offset, name) for offset, name in enumerate(names)))
+    pipeline.minute()
+    kept = pipeline.store[ORDERS, 0].tables
+    gone, new = names[-1], names[-2]
+    assert not {f"shop.{gone}", f"shop.{new}"} & kept.keys()
+
+    pipeline.broker.kept_from[ORDERS, 0] = 299
+    del pipeline.lake.tables[f"shop.{gone}"]
+    pipeline.send(message(300, gone), message(301, names[0]), message(302, new))
+    pipeline.start()
+    for _ in range(3):
+        pipeline.minute()
+
+    assert pipeline.sample("holes_total", table=f"shop.{gone}", why="table_made_again")
+    assert [name for name in names if pipeline.is_left_out(name)] == ([gone] if how == "halt" else [])
+    assert (f"shop.{gone}" in pipeline.lake.tables) == (how != "halt")
+    assert (pipeline.rows(new), pipeline.rows(names[0])) == ([298, 302], [0, 301])
+
+    # It stays so for the next driver, and once it is decided, its next message brings all that Kafka has left.
+    pipeline.start(config)
+    pipeline.send(message(303, gone))
+    pipeline.minute()
+    assert pipeline.is_left_out(gone) == (how == "halt")
+    pipeline.start(config.replace("halt", "accept"))
+    pipeline.send(message(304, gone))
+    for _ in range(3):
+        pipeline.minute()
+    assert pipeline.rows(gone) == [299, 300, 303, 304]
+    pipeline.start(config)
+    pipeline.minute()
+    assert not pipeline.sample("holes_total", table=f"shop.{gone}", why="table_made_again")

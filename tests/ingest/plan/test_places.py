@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.plan.places import Found, Kafka, Known, Lost, place
+from isotherm_ingest.plan.cuts import Cut
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Found, Known, Lost, place
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)
 TOPICS = {"shop.orders"}
@@ -141,6 +143,49 @@ def test_a_topic_that_was_made_again_stays_a_hole_where_nothing_else_is_known():
 def test_a_topic_that_lost_its_newest_messages_is_a_hole():
     assert whys(judged(found(500), None, kafka(end=400)).halted) == [Lost.CUT_BACK]
     assert judged(found(500), None, kafka(end=400), "accept").next[P] == 400
+
+
+CUT = replace(kafka(), cuts={P: [Cut(7, 400, 500)]}, asked_ms=8)
+"""A topic that was cut back at 400, where it had been read to 500, and has more than that by now."""
+
+
+@pytest.mark.parametrize(
+    "seen", [None, known(500, 500), replace(known(500, 500), is_halted=True), known(390, 400)]
+)
+def test_it_stays_one_when_kafka_has_given_the_offsets_to_others(seen):
+    """Also of a driver that last knew the table when it had less than is left."""
+    assert whys(judged(found(500), seen, CUT).halted) == [Lost.CUT_BACK]
+    for how in ("backfill", "accept"):
+        at = judged(found(500), seen, CUT, how)
+        assert (whys(at.told), at.next[P], at.vector, at.cuts) == ([Lost.CUT_BACK], 400, {P: 400}, {P: 7})
+
+
+def test_a_topic_that_was_cut_back_is_told_once_though_the_table_has_committed_nothing_since():
+    first = judged(found(500), known(500, 500), CUT, "accept")
+    again = judged(found(500), first.known({P: 450}), CUT)
+
+    assert (again.told, again.halted, again.next[P], again.vector) == ((), (), 450, {P: 400})
+
+
+def test_a_table_that_has_nothing_of_what_was_lost_goes_on_behind_the_cut():
+    at = judged(found(300), known(300, 500), CUT)
+
+    assert (at.told, at.halted, at.next[P], at.cuts) == ((), (), 400, {P: 7})
+    assert whys(judged(found(200), known(300, 500), CUT).halted) == [Lost.ROLLED_BACK]
+
+
+def test_a_table_that_was_still_to_get_what_was_lost_lacks_it():
+    at = judged(found(300), known(300, 450), CUT, "accept")
+
+    assert (whys(at.told), at.next[P]) == ([Lost.CUT_BACK], 400)
+
+
+def test_a_table_whose_token_has_expired_has_what_was_known_also_of_a_topic_that_was_cut_back():
+    gone = found(None, history_is_cut=True)
+
+    assert whys(judged(gone, known(500, 500), CUT).halted) == [Lost.CUT_BACK]
+    at = judged(gone, replace(known(450, 450), cuts={P: 7}), CUT)
+    assert (at.halted, at.next[P], at.vector, at.cuts) == ((), 450, {P: 450}, {P: 7})
 
 
 offsets = st.integers(0, 30)

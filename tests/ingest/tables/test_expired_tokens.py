@@ -8,6 +8,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.marks import known_of
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Known
 from isotherm_ingest.streams import Stream
@@ -55,10 +58,41 @@ def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
     had = {(TOPIC, 0): 5, (OTHER, 0): 4, (OTHER, 1): 2}
     known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id", OTHER: "other id"})
     stream = Stream(topics="shop.*", table="shop.orders", mode="changelog")
-    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop")
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
     writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
     look = writer.prepare(replace(portion(5, 7), known=known)).look
 
     assert look.source.vector == {TOPIC: {0: 7}, OTHER: {0: 4, 1: 2}}
     assert look.source.topic_ids == {TOPIC: "id", OTHER: "other id"}
     assert look.from_offsets == {}
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill", "accept"])
+def test_what_found_room_in_the_marks_of_some_partitions_only_is_not_taken_for_all_that_the_table_has(
+    lake, on_hole
+):
+    """It would be written once more from where the others begin."""
+    uuid = str(expired(lake).metadata.table_uuid)
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
+    tables = {NAME: (uuid, 9, 9)}
+    marks = {(TOPIC, 0): Mark(9, "id", is_whole=False), (TOPIC, 1): Mark(9, "id", tables)}
+    with pytest.raises(TableRefused, match="no token"):
+        writer.prepare(replace(portion(0, 7), known=known_of(marks, NAME)))
+
+    marks[TOPIC, 0] = Mark(9, "id")  # of which the table has had nothing
+    assert writer.prepare(replace(portion(0, 7), known=known_of(marks, NAME))).look.from_offsets == {}
+
+
+def test_a_restored_table_of_which_an_announcement_alone_tells_is_not_accepted_in_the_place_of_another(lake):
+    """It has rows, and nobody knows up to where: all of them would be written once more."""
+    expired(lake)
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole="accept")
+    writer = TableWriter(
+        NAME, stream, Sessions(Spark()), Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    )
+    known = known_of({(TOPIC, 0): Mark(9, "id", is_whole=False)}, NAME, lambda _: "another-uuid")
+
+    with pytest.raises(TableRefused, match="no token"):
+        writer.prepare(replace(portion(0, 7), known=known))

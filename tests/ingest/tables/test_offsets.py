@@ -39,7 +39,8 @@ def summary(
 
 @given(VECTORS)
 def test_a_vector_survives_its_journey(vector):
-    source = Source(vector, "cluster", dict.fromkeys(vector, "id"))
+    cuts = {(topic, number): 7 for topic, offsets in vector.items() for number in list(offsets)[:1]}
+    source = Source(vector, "cluster", dict.fromkeys(vector, "id"), cuts)
 
     assert source == decode(encode(source))
 
@@ -58,6 +59,7 @@ def test_merging_takes_the_largest_in_any_order(one, two, three):
     [
         "",
         "7",
+        '{"topics":{"a":{"next":{"0":7},"cuts":{"0":"x"}}}}',
         "{}",
         '{"topics":{"a":{}}}',
         '{"topics":{"a":{"next":{"x":1}}}}',
@@ -81,6 +83,20 @@ def test_the_largest_of_the_recent_tokens_wins_though_an_older_one_came_last():
     token = find_token("shop", [summary(5), {}, summary(9), summary(3)], None, {}, 9)
 
     assert {"a": {0: 9}} == token.source.vector
+
+
+def test_an_offset_from_before_a_topic_was_cut_back_says_nothing_about_what_came_in_its_place():
+    """A partition's offset may be lower then; that of another one is what it was."""
+    vector = {"a": {0: 10, 1: 7}}
+    before = Source(vector)
+    cut, again = (Source({"a": {0: next_of, 1: 7}}, cuts={("a", 0): 3}) for next_of in (6, 8))
+    late = Source({"a": {0: 10, 1: 8}})
+    history = [
+        {INGEST_PIPELINE: "shop", INGEST_TOKEN: encode(one)} for one in (late, again, cut, before, before)
+    ]
+
+    found = find_token("shop", history, None, {}, 1)
+    assert (found.source.vector, found.source.cuts) == ({"a": {0: 8, 1: 8}}, {("a", 0): 3})
 
 
 def test_the_tag_and_then_the_property_speak_where_the_history_was_cut():

@@ -150,7 +150,7 @@ def table(tmp_path):
 
 def fitted(table, groups, refuses=None):
     """What becomes of a table and of these schemas."""
-    tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop")
+    tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop", None)
     stream = Stream(topics="shop.*", table="shop.{table}")
     fit = SchemaFit("shop.orders", stream, Sessions(Altering(table, refuses)), tools)
     return fit.made_to_fit(fit.load(), groups)

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.session import FORCED
@@ -48,10 +49,10 @@ def test_tables_that_are_met_take_no_session():
     """Each has a catalog of its own in the JVM, with connections that nobody closes."""
     spark = Counting()
     config = parse_yaml(CONFIG, "streams.yaml", StreamsConfig)
-    tools = Tools(Lake("lake", {}), None, None, Metrics(), "shop")
-    tables = Tables(config, spark, tools, None, TableWriter)
+    tools = Tools(Lake("lake", {}), None, None, Metrics(), "shop", None)
+    tables = Tables(config, spark, tools, None, TableWriter, CutTopics())
     for number in range(100):
-        tables.meet(f"shop.t{number}", config.streams[0], [f"shop.public.t{number}"], None)
+        tables.meet(f"shop.t{number}", config.streams[0], [f"shop.public.t{number}"], lambda _: None)
     tables.stop()
 
     assert len(tables.names()) == 100

@@ -90,7 +90,7 @@ def session():
 def writer(properties, session, upserts, broker, metrics, dead_letters):
     intents = Intents(broker, "control", "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
-    tools = Tools(Lake("lake", properties), intents, dead_letters, metrics, "shop")
+    tools = Tools(Lake("lake", properties), intents, dead_letters, metrics, "shop", None)
     yield TableWriter(NAME, stream, Sessions(session), tools, upserts)
     intents.stop()
 

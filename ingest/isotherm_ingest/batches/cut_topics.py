@@ -1,0 +1,93 @@
+"""Every cut of the topics, as the marks and this driver know them: found where Kafka ends before what was read.
+
+They are kept beside the offsets of the marks, because the end says nothing any more once Kafka has given the offsets to
+other messages.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from isotherm.runtime import clock, logs
+from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.plan.cuts import Cut, with_cut
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Hole
+from isotherm_ingest.plan.topics import Topic
+from isotherm_ingest.tables.offsets import Position
+
+
+def seen_of(kafka: Kafka, marks: Mapping[Position, Mark], topics: Mapping[str, Topic]) -> dict[Position, int]:
+    """How far these partitions were seen through, of the topics that they are of now.
+
+    A partition that answers for the first time was seen through as far as its mark says.
+    """
+    seen = {
+        one: mark.through
+        for one in kafka.ends
+        if (mark := marks.get(one)) is not None and mark.is_of(kafka.ids.get(one[0], ""))
+    }
+    for topic in (topics[name] for name in {name for name, _ in kafka.ends} & topics.keys()):
+        if kafka.ids.get(topic.name, topic.topic_id) == topic.topic_id:
+            seen |= {one: through for one, through in topic.through.items() if one in kafka.ends}
+    return seen
+
+
+class CutTopics:
+    """Knows the cuts of each topic, and forgets them with the topic."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {}
+        self._found: dict[Position, tuple[Cut, ...]] = {}
+
+    def recall(self, marks: Mapping[Position, Mark]) -> None:
+        """Take up what marks say of their topics."""
+        for position, mark in marks.items():
+            self._is_of(position[0], mark.topic_id)
+            self._found[position] = mark.cuts
+
+    def told(self, kafka: Kafka, fronts: Mapping[Position, int]) -> tuple[Kafka, set[Position]]:
+        """What the broker says with the cuts that are known, and which partitions it says it of for the first time.
+
+        Args:
+            kafka: as the broker said it just now.
+            fronts: up to where its partitions were read, of the topics that are there.
+        """
+        for topic, one in kafka.ids.items():
+            self._is_of(topic, one)
+        newest_ms = max((cuts[-1].seen_ms for cuts in self._found.values() if cuts), default=0)
+        # Also where the clock was set back: a later cut has a later time.
+        kafka = replace(kafka, asked_ms=max(clock.now_ms(), newest_ms + 1))
+        new = {one for one, end in kafka.ends.items() if fronts.get(one, 0) > end}
+        for position in sorted(new):
+            self._add(position, Cut(kafka.asked_ms, kafka.ends[position], fronts[position]))
+        return replace(kafka, cuts={one: cuts for one in kafka.ends if (cuts := self.of(one))}), new
+
+    def note(self, holes: Iterable[Hole]) -> None:
+        """Keep the cuts that tables have found, which have more than Kafka."""
+        for hole in holes:
+            if hole.cut is not None and all(one.seen_ms < hole.cut.seen_ms for one in self.of(hole.position)):
+                self._add(hole.position, hole.cut)
+
+    def of(self, position: Position) -> tuple[Cut, ...]:
+        """Those of one partition, the oldest first."""
+        return self._found.get(position, ())
+
+    def marks(self, marks: Mapping[Position, Mark], positions: Collection[Position]) -> dict[Position, Mark]:
+        """The marks of partitions, with their cuts, and no further than the last of them."""
+        return {
+            one: replace(marks[one], through=min(marks[one].through, self.of(one)[-1].end), cuts=self.of(one))
+            for one in positions
+            if one in marks
+        }
+
+    def _add(self, position: Position, cut: Cut) -> None:
+        self._found[position] = with_cut(self.of(position), cut)
+        topic, partition = position
+        logs.get().error(
+            "topic_cut_back", topic=topic, partition=partition, read_to=cut.front, ends_at=cut.end
+        )
+
+    def _is_of(self, topic: str, topic_id: str) -> None:
+        if topic_id and self._ids.get(topic, topic_id) != topic_id:
+            self._found = {position: cuts for position, cuts in self._found.items() if position[0] != topic}
+        self._ids[topic] = topic_id or self._ids.get(topic, "")

@@ -1,0 +1,275 @@
+"""A topic that lost its newest messages gives their offsets to others: that is told, and they are written where it may be."""
+
+import random
+
+import pytest
+from structlog.testing import capture_logs
+
+from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.tables.offsets import Source
+from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
+
+CHANGELOG = CONFIG.replace("batch_messages: 4", "batch_messages: 100").replace(
+    "table}", 'table}", mode: "changelog'
+)
+WAYS = ("halt", "backfill", "accept")
+
+
+def says(how):
+    return CHANGELOG.replace('mode: "changelog', f'mode: changelog, on_hole: "{how}')
+
+
+def cut(pipeline, end, topic=ORDERS):
+    """The broker has lost what came at and after an offset."""
+    pipeline.session.kafka[:] = [
+        one for one in pipeline.session.kafka if one.topic != topic or one.offset < end
+    ]
+
+
+def begun(how):
+    pipeline = Pipeline(says(how))
+    pipeline.send(*messages(ORDERS, *range(10)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    return pipeline
+
+
+def minutes(pipeline, count=5):
+    for _ in range(count):
+        pipeline.minute()
+
+
+def after_it(pipeline):
+    """The offsets that were written after the first ten."""
+    return [offset for *_, offset in pipeline.lake.tables["shop.orders"].rows][10:]
+
+
+def whys(logs):
+    return [one["hole"] for one in logs if one["event"] == "changes_missing"]
+
+
+@pytest.mark.parametrize("restart", [None, "meanwhile", "before it grows", "after it has grown"])
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("grows", [(8,), tuple(range(7, 15))])
+def test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may(how, restart, grows):
+    """The driver has seen the end go back, or begins when it lies behind the marks. It comes back at once, or bit by bit."""
+    pipeline = begun(how)
+    if restart == "meanwhile":
+        pipeline.driver.stop()
+    cut(pipeline, 6)
+    with capture_logs() as logs:
+        pipeline.start() if restart == "meanwhile" else pipeline.minute()
+        if restart == "before it grows":
+            pipeline.start()
+        for end in (*grows, 15):
+            written = max(one.offset for one in pipeline.session.kafka if one.topic == ORDERS) + 1
+            pipeline.send(*messages(ORDERS, *range(written, end)))
+            minutes(pipeline)
+        if restart == "after it has grown":
+            pipeline.start()
+            minutes(pipeline)
+
+    assert [one["ends_at"] for one in logs if one["event"] == "topic_cut_back"] == [6]
+    assert after_it(pipeline) == ([] if how == "halt" else [*range(6, 15)])
+    assert pipeline.is_left_out("orders") == (how == "halt")
+    assert pipeline.rows("customers") == [0]
+    told = f"topic_cut_back ({ORDERS}/0: needs 10, could go on from 6)"
+    assert whys(logs) == ([] if how == "halt" else [told])
+
+
+def test_who_decides_later_has_all_that_came_meanwhile_and_of_a_second_cut_what_was_left():
+    pipeline = begun("halt")
+    cut(pipeline, 6)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 20)))
+    minutes(pipeline)
+    cut(pipeline, 18)
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, *range(18, 25)))
+    minutes(pipeline)
+    assert after_it(pipeline) == []
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert after_it(pipeline) == [*range(6, 25)]
+
+    cut(pipeline, 22)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(22, 30)))
+    minutes(pipeline)
+    pipeline.start(says("halt"))
+    minutes(pipeline)
+    assert after_it(pipeline) == [*range(6, 25), *range(22, 30)]
+    assert not pipeline.is_left_out("orders")
+
+
+def test_a_table_without_rows_among_the_lost_messages_goes_on_behind_the_cut_untold():
+    pipeline = begun("halt")
+    pipeline.send(*messages(ORDERS, *range(10, 20), schema=0))
+    minutes(pipeline)
+    cut(pipeline, 15)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(15, 25)))
+    pipeline.start()
+    minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(15, 25)]
+    assert not pipeline.is_left_out("orders")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_messages_that_were_lost_before_a_failing_table_had_them_are_told(restart):
+    pipeline = begun("accept")
+    pipeline.errors["shop.orders"] = OSError("away")
+    pipeline.send(*messages(ORDERS, *range(10, 20)), *messages(CUSTOMERS, 1))
+    minutes(pipeline, 1)
+    cut(pipeline, 14)
+    with capture_logs() as logs:
+        minutes(pipeline, 1)
+        pipeline.send(*messages(ORDERS, *range(14, 16)))
+        if restart:
+            pipeline.start()
+        pipeline.errors.clear()
+        minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(10, 16)]
+    assert whys(logs) == [f"topic_cut_back ({ORDERS}/0: needs 20, could go on from 14)"]
+
+
+@pytest.mark.parametrize("marks", ["lost", "old"])
+def test_a_driver_that_begins_without_its_newest_marks_sees_the_cut_by_what_the_table_has(marks):
+    """What cut the topic may have cut the marks, too."""
+    pipeline = begun("halt")
+    old = pipeline.store[ORDERS, 0]
+    cut(pipeline, 6)
+    del pipeline.store[ORDERS, 0]
+    if marks == "old":
+        tables = {name: (uuid, 3, 3) for name, (uuid, *_) in old.tables.items()}
+        pipeline.store[ORDERS, 0] = Mark(3, old.topic_id, tables)
+    pipeline.start()
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 15)))
+    minutes(pipeline)
+    assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([], True)
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert after_it(pipeline) == [*range(6, 15)]
+
+
+def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():
+    """It has taken over, and this one does not know that yet: its end is older than what the table says."""
+    pipeline = begun("backfill")
+    load, table = pipeline.lake.load, pipeline.lake.tables["shop.orders"]
+
+    def meanwhile(name):
+        pipeline.lake.load = load
+        pipeline.send(*messages(ORDERS, *range(12, 20)))
+        table.rows += [(ORDERS, 0, offset) for offset in range(10, 20)]
+        table.says(Source({ORDERS: {0: 20}}, "", table.ids))
+        return load(name)
+
+    pipeline.send(*messages(ORDERS, 10, 11))
+    pipeline.lake.load = meanwhile
+    with capture_logs() as logs:
+        minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(10, 20)]
+    assert not [one for one in logs if one["event"] in {"topic_cut_back", "changes_missing", "batch_failed"}]
+
+
+def test_a_table_waits_where_nobody_says_whether_its_topic_was_cut_back():
+    pipeline = begun("backfill")
+    load, table = pipeline.lake.load, pipeline.lake.tables["shop.orders"]
+
+    def meanwhile(name):
+        pipeline.broker.without_leader = {(ORDERS, 0)}
+        table.says(Source({ORDERS: {0: 20}}, "", table.ids))
+        return load(name)
+
+    pipeline.send(*messages(ORDERS, 10, 11))
+    pipeline.lake.load = meanwhile
+    with capture_logs() as logs:
+        pipeline.minute()
+        pipeline.lake.load, pipeline.broker.without_leader = load, set()
+        pipeline.send(*messages(ORDERS, *range(12, 25)))
+        minutes(pipeline)
+
+    assert [one["error"] for one in logs if one["event"] == "batch_failed"] == [
+        f"nobody says where {ORDERS}/0 ends"
+    ]
+    assert after_it(pipeline) == [*range(20, 25)]
+    assert whys(logs) == []
+
+
+def test_a_partition_that_is_cut_back_while_it_has_no_leader_is_held_against_its_mark():
+    pipeline = Pipeline(says("accept"))
+    pipeline.send(*messages(ORDERS, *range(10)), *messages(ORDERS, *range(10), partition=1))
+    pipeline.minute()
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.start()
+    minutes(pipeline, 1)
+    pipeline.session.kafka[:] = [
+        one for one in pipeline.session.kafka if one.partition == 0 or one.offset < 6
+    ]
+    pipeline.broker.without_leader = set()
+    with capture_logs() as logs:
+        pipeline.minute()
+        pipeline.send(*messages(ORDERS, *range(6, 15), partition=1))
+        minutes(pipeline)
+
+    assert [one["ends_at"] for one in logs if one["event"] == "topic_cut_back"] == [6]
+    assert after_it(pipeline) == [*range(10), *range(6, 15)]
+
+
+def test_a_topic_that_is_made_again_has_none_of_the_cuts_of_the_one_before():
+    pipeline = begun("accept")
+    cut(pipeline, 6)
+    minutes(pipeline)
+    pipeline.session.kafka[:] = [*messages(ORDERS, *range(8)), *messages(CUSTOMERS, 0)]
+    pipeline.broker.ids[ORDERS] = "another id"
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, 8, 9))
+    pipeline.start()
+    minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(10)]
+    assert pipeline.store[ORDERS, 0].cuts == ()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_befalls_it_each_message_that_kafka_has_left_is_written_once(seed):
+    """By the end; of what was lost again, at most once for each time that its offset was given."""
+    dice = random.Random(seed)
+    pipeline = Pipeline(says("accept"))
+    ends, given = {0: 0, 1: 0}, {0: [], 1: []}
+    for _ in range(40):
+        part = dice.randrange(2)
+        match dice.randrange(8):
+            case 0 if ends[part]:
+                ends[part] = dice.randrange(max(ends[part] - 6, 1), ends[part] + 1)
+                pipeline.session.kafka[:] = [
+                    one for one in pipeline.session.kafka if one.partition != part or one.offset < ends[part]
+                ]
+                pipeline.turn()  # the end is seen before it grows again
+            case 1:
+                pipeline.start()
+            case 2:
+                pipeline.errors["shop.orders"] = OSError("away")
+            case 3 | 4:
+                pipeline.errors.clear()
+                pipeline.minute()
+            case _:
+                new = range(ends[part], ends[part] + dice.randrange(1, 5))
+                pipeline.send(*messages(ORDERS, *new, partition=part))
+                given[part] += new
+                ends[part] = new.stop
+                pipeline.now_s += dice.choice([1, 61])
+                pipeline.turn()
+    pipeline.errors.clear()
+    minutes(pipeline)
+
+    rows = pipeline.lake.tables["shop.orders"].rows
+    for part, end in ends.items():
+        mine = [offset for _, number, offset in rows if number == part]
+        assert set(range(end)) <= set(mine)
+        assert all(mine.count(one) <= given[part].count(one) for one in mine)
