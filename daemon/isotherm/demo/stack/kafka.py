@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
+
 from isotherm.demo.stack.errors import StackError
 from isotherm.demo.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.demo.stack.java import find_java
@@ -76,6 +78,13 @@ class Kafka(Server):
         # The client must be held: with it goes the answer.
         admin = self._admin()
         admin.create_topics([topic])[name].result(timeout=ADMIN_TIMEOUT_S)
+        # The controller has answered; the broker hears of it a moment later, and has no such topic until then.
+        there = Retrying(
+            retry=retry_if_not_result(bool),
+            wait=wait_fixed(0.02),
+            stop=stop_after_delay(ADMIN_TIMEOUT_S),
+        )
+        there(lambda: name in admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics)
         return name
 
     def _admin(self) -> Any:
