@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.fields import FLOORS, RULES, Rule
 from isotherm.core.policy.json_schema import schema
-from isotherm.core.policy.policy import Epoch, Mode, Policy, Schedule, Window
+from isotherm.core.policy.policy import Epoch, Mode, Policy, Schedule, Sort, Window
 from isotherm.core.policy.policy_test_case import Case, Snapshots
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.units import Unit
@@ -30,6 +30,7 @@ KINDS = {
     int: "whole number",
     str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
+    Sort: " or ".join(f"`{one}`" for one in Sort),
 }
 
 

@@ -2,6 +2,7 @@
 
 from mutants.mutant import Mutant
 
+SORTED = "iceberg/compaction/sorting.py"
 SOURCE = "iceberg/compaction/source.py"
 DELETED_ROWS = "iceberg/compaction/deleted_rows.py"
 ROW_SUMS = "iceberg/compaction/row_sums.py"
@@ -9,6 +10,7 @@ CLIENT = "clients/catalog.py"
 BOUNDS = "iceberg/compaction/test_bounds.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
+SORTING = "iceberg/compaction/test_sorting.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
 IN_NO_FOLDER = "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
 WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started"
@@ -212,5 +214,48 @@ MUTANTS = (
         """why = why.replace(f'"{value}" ', "")""",
         "pass",
         "commands/test_kafka_properties.py::test_a_value_that_is_refused_is_not_repeated",
+    ),
+    # The table's order
+    Mutant(
+        "nulls come where the order does not say",
+        SORTED,
+        "pc.xor(values.is_null(), not nulls_last)",
+        "pc.xor(values.is_null(), nulls_last)",
+        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+    ),
+    Mutant(
+        "-0 and 0 are the same to the order",
+        SORTED,
+        "return _by_bits(values) if isinstance(key.source, (FloatType, DoubleType)) else values",
+        "return values",
+        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+    ),
+    Mutant(
+        "rows are given on before those that come before them",
+        SORTED,
+        "places, count = self._up_to(rows, firsts.slice(turns[0], 1) if turns else None)",
+        "places, count = self._up_to(rows, None)",
+        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+    ),
+    Mutant(
+        "an order that falls rises",
+        SORTED,
+        "if key.field.direction == SortDirection.DESC",
+        "if False",
+        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+    ),
+    Mutant(
+        "UUIDs are sorted by their bytes",
+        SORTED,
+        "if path is None or not isinstance(source, _TYPES):",
+        "if path is None:",
+        f"{SORTING}test_what_cannot_be_compared_as_iceberg_does_is_left_as_it_is[UUID]",
+    ),
+    Mutant(
+        "files that nobody sorted say that they are in order",
+        "iceberg/compaction/rewrite.py",
+        "sort_order_id=0 if ordering is None else ordering.order_id,",
+        "sort_order_id=metadata.default_sort_order_id,",
+        f"{SORTING}test_a_job_writes_files_in_the_order_of_the_table_and_says_so",
     ),
 )

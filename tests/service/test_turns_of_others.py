@@ -101,10 +101,10 @@ def test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn(tmp_path
     rounds(lab, service, 3)
     begin = service.maintainer.start_binding
 
-    def start_binding(loaded, *more):
+    def start_binding(loaded, *more, **options):
         if loaded.table.name == "vip.t":
             raise StoreAway("the store of vip does not answer")
-        begin(loaded, *more)
+        begin(loaded, *more, **options)
 
     service.maintainer.start_binding = start_binding
     work = (1, 1, 1, 9, 9, 9, 9)

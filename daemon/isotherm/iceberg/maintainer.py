@@ -122,6 +122,8 @@ class IcebergMaintainer:
         target_bytes: int,
         policy_hash: str,
         why: str,
+        *,
+        is_sorted: bool = False,
     ) -> None:
         """Begin to find the files of a partition for a job."""
         table: Table = loaded.handle
@@ -143,6 +145,7 @@ class IcebergMaintainer:
                     target_size_bytes=target_bytes,
                     policy_hash=policy_hash,
                     why=why,
+                    is_sorted=is_sorted,
                     is_stopped=is_stopped,
                 )
 

@@ -20,7 +20,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.policy import Compact, Policy, Sort
 from isotherm.service.announcer import Announcer
 from isotherm.service.deletions import Deletions
 from isotherm.service.failing_tables import Barrier
@@ -113,10 +113,9 @@ class Compactions:
         if row is None or resolved is None or row.state.head is None:
             return False
         operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        target = int(resolved.policy.compact.target_file_size)
-        return self._begin(operation, request.decision.take or Take(), target)
+        return self._begin(operation, request.decision.take or Take(), resolved.policy.compact)
 
-    def _begin(self, operation: Operation, take: Take, target: int) -> bool:
+    def _begin(self, operation: Operation, take: Take, compact: Compact) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
@@ -131,7 +130,15 @@ class Compactions:
             self._beside.add(job_id)
         try:
             self.maintainer.start_binding(
-                loaded, key, job_id, operation.label, take, target, operation.policy_hash, operation.why
+                loaded,
+                key,
+                job_id,
+                operation.label,
+                take,
+                int(compact.target_file_size),
+                operation.policy_hash,
+                operation.why,
+                is_sorted=compact.sort is Sort.TABLE,
             )
         except BaseException:
             self._let_go(job_id)

@@ -135,6 +135,8 @@ class CompactionJob:
     """Where deletes are merged, the data files that stay and that these deletes may name."""
     converts_equality: bool = False
     """What its equality deletes say of files that stay is written too, as positions."""
+    sort_order_id: int = 0
+    """The table's sort order by which the rows are sorted that it writes, or 0: they stay in the order of their files."""
 
     @property
     def without_files(self) -> Self:
@@ -236,6 +238,8 @@ class Rewrite:
     merged: MergedDeletes = NOTHING_MERGED
     has_row_ids: bool = False
     """Whether the files say the ids of their rows (format version 3)."""
+    sort_order_id: int = 0
+    """The table's sort order by which the rows of each file are sorted, or 0: in none."""
 
     @property
     def all_files(self) -> tuple[WrittenFile, ...]:

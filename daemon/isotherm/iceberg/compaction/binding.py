@@ -49,12 +49,13 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
+    is_sorted: bool = False,
     is_stopped: IsStopped = never,
 ) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     What `take` does not name stays; so do files of other specs. Without a `spec_id` the spec of which it names the most
-    files is taken.
+    files is taken. With `is_sorted` new files are in the table's sort order, where it has one.
 
     Raises:
         Stopped: so it was wanted.
@@ -64,11 +65,7 @@ def bind(
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
     if refusal := (
-        _refusal_of_files(metadata, choice)
-        or _refusal_beside(live, take)
-        or _refusal_of_new_deletes(metadata, choice)
-        or choice.refusal(take)
-        or _refusal_of_copies(live, choice)
+        _refusal_of_choice(metadata, live, choice, take)
         or _refusal_elsewhere(metadata, io, snapshot, partition, live, choice, is_stopped)
     ):
         return refusal
@@ -92,6 +89,7 @@ def bind(
             beside_appends=take.through_number is not None,
             merges_deletes=choice.is_merge,
             converts_equality=bool(choice.converted),
+            sort_order_id=metadata.default_sort_order_id if is_sorted else 0,
         ),
         sum(entry.kind is FileKind.DATA for entry in live),
     )
@@ -112,6 +110,19 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
         return Refusal(Reason.UNSUPPORTED, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
+
+
+def _refusal_of_choice(
+    metadata: TableMetadata, live: Sequence[LiveEntry], choice: Choice, take: Take
+) -> Refusal | None:
+    """Why these files cannot be compacted, by what is known of their partition alone."""
+    return (
+        _refusal_of_files(metadata, choice)
+        or _refusal_beside(live, take)
+        or _refusal_of_new_deletes(metadata, choice)
+        or choice.refusal(take)
+        or _refusal_of_copies(live, choice)
+    )
 
 
 def _refusal_of_spec(metadata: TableMetadata, spec_id: int) -> Refusal | None:

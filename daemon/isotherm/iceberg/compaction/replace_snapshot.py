@@ -262,8 +262,11 @@ class ReplaceSnapshot:
         if content not in self.new:
             spec_id = self.job.spec_id
             partition = partition_record(table.metadata, spec_id, self.job.partition)
-            make = added if content is ManifestContent.DATA else added_deletes
-            new = [make(file, partition, self.snapshot_id, sequence_number) for file in files]
+            said = partition, self.snapshot_id, sequence_number
+            if content is ManifestContent.DATA:
+                new = [added(file, *said, self.rewrite.sort_order_id) for file in files]
+            else:
+                new = [added_deletes(file, *said) for file in files]
             self.new[content] = self._write(table, spec_id, content, new)
         return self.new[content]
 

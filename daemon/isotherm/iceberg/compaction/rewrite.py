@@ -2,8 +2,8 @@
 
 Deletes on files that stay become one file, if the job says so (`delete_files`).
 
-It holds one batch of rows and one row group at a time, and the positions that deletes name: memory does not grow with the
-partition. Files get names that follow from the job id alone, so that whatever a crash leaves behind can be found
+It holds one batch of rows and one row group at a time, what is sorted at once (`sorting`), and the positions that
+deletes name: memory does not grow with the partition. Files get names that follow from the job id alone, so that whatever a crash leaves behind can be found
 (`names.leftovers`). Nothing here touches a catalog or decides what counts. It runs in a process of its own (`child`), and
 may be killed at any moment.
 """
@@ -34,6 +34,7 @@ from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
+from isotherm.iceberg.compaction.sorting import Ordering, Sorted
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.row_ids import filled, with_row_ids
@@ -57,29 +58,13 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     started = monotonic_s()
     metadata = with_row_ids(table_of(description))
     io = files_of(metadata, io_properties)
-    mapping, constants = metadata.name_mapping(), _identity_constants(metadata, job)
+    constants = _identity_constants(metadata, job)
     inputs = [file.path for file in job.read_files]
-    sums = RowSums(metadata.schema(), mapping, job.named_files, inputs, job.equality_deletes)
+    sums = RowSums(metadata.schema(), metadata.name_mapping(), job.named_files, inputs, job.equality_deletes)
     deleted = deleted_rows(io, job, metadata, constants, sums)
     output = _output(io, job, metadata, sum(file.rows - deleted.count(file) for file in job.data_files))
-    wanted = {field.field_id for field in metadata.schema().fields}
-    found: list[Tally] = []
-    try:
-        each = zip(job.data_files, in_turn(io, job.data_files), strict=True)
-        for number, (file, near) in enumerate(each):
-            with blaming(file.path), near as path, ThreadPoolExecutor(1) as beside:
-                # Both engines release the interpreter: the second core sums while this one writes.
-                tally = beside.submit(sums.sum, path, number, constants)
-                source = Source(path, file, wanted, mapping)
-                for rows in _live_rows(source, file, deleted, metadata.schema(), output.arrow, constants):
-                    with writing():
-                        output.write(rows)
-                found.append(tally.result())
-        with writing():
-            written = [_as_written(file) for file in output.finish()]
-    except BaseException:
-        output.abandon()
-        raise
+    ordering = Ordering.of(metadata, job.sort_order_id)
+    written, found = _rewritten(io, job, metadata, constants, deleted, sums, output, ordering)
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
     back = _read_back(io, metadata, written)
@@ -99,7 +84,47 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         name_mapping=name_mapping_of(metadata),
         merged=merged,
         has_row_ids=metadata.format_version >= WITH_ROW_IDS,
+        sort_order_id=0 if ordering is None else ordering.order_id,
     )
+
+
+def _rewritten(
+    io: FileIO,
+    job: CompactionJob,
+    metadata: TableMetadata,
+    constants: Mapping[int, Any],
+    deleted: Deleted,
+    sums: RowSums,
+    output: Output,
+    ordering: Ordering | None,
+) -> tuple[list[WrittenFile], list[Tally]]:
+    """The new files, and what DuckDB has found in each of the old ones."""
+    schema, mapping = metadata.schema(), metadata.name_mapping()
+    wanted = {field.field_id for field in schema.fields}
+    in_order = None if ordering is None else Sorted(ordering, output.arrow)
+    put = output.write if in_order is None else in_order.add
+    found: list[Tally] = []
+    try:
+        each = zip(job.data_files, in_turn(io, job.data_files), strict=True)
+        for number, (file, near) in enumerate(each):
+            with blaming(file.path), near as path, ThreadPoolExecutor(1) as beside:
+                # Both engines release the interpreter: the second core sums while this one writes.
+                tally = beside.submit(sums.sum, path, number, constants)
+                source = Source(path, file, wanted, mapping)
+                for rows in _live_rows(source, file, deleted, schema, output.arrow, constants):
+                    with writing():
+                        put(rows)
+                found.append(tally.result())
+        with writing():
+            for rows in () if in_order is None else in_order.rows():
+                output.write(rows)
+            return [_as_written(file) for file in output.finish()], found
+    except BaseException:
+        output.abandon()
+        raise
+    finally:
+        if in_order is not None:
+            in_order.close()
 
 
 def _live_rows(

@@ -57,14 +57,16 @@ _VERSION_3_ONLY = frozenset({142, 144, 145})
 _EQUALITY_IDS = 135
 
 
-def added(file: WrittenFile, partition: Record, snapshot_id: int, sequence_number: int) -> ManifestEntry:
+def added(
+    file: WrittenFile, partition: Record, snapshot_id: int, sequence_number: int, sort_order_id: int = 0
+) -> ManifestEntry:
     """The entry of a new data file.
 
     Its data sequence number is given (deletes that came after it was read must go on applying); its file sequence number is
     that of the snapshot, which it inherits.
     """
-    # Of what was read nobody knows how it was sorted: 0 is "unsorted".
-    return _added(file, partition, snapshot_id, sequence_number, DataFileContent.DATA, sort_order_id=0)
+    # 0 is "unsorted": of what was read nobody knows how it was sorted.
+    return _added(file, partition, snapshot_id, sequence_number, DataFileContent.DATA, sort_order_id)
 
 
 def added_deletes(

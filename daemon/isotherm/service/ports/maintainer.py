@@ -110,8 +110,10 @@ class Maintainer(Protocol):
         target_bytes: int,
         policy_hash: str,
         why: str,
+        *,
+        is_sorted: bool = False,
     ) -> None:
-        """Begin to find the files of a partition for a job, beside the loop."""
+        """Begin to find the files of a partition for a job, beside the loop; with `is_sorted` in the table's sort order."""
         ...
 
     def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:

@@ -1,0 +1,237 @@
+"""Rows of new files lie in the table's sort order, as Iceberg's own comparators have it, however few fit into memory."""
+
+import itertools
+import math
+from datetime import UTC, date, datetime, timedelta
+from functools import cmp_to_key
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    TruncateTransform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from isotherm.contract.identity import UNPARTITIONED
+from isotherm.contract.paths import normalised
+from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.iceberg.compaction.sorting import Ordering, Sorted
+from support.rewriting import compacted
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+COLUMNS = {
+    "flag": (BooleanType(), st.booleans()),
+    "small": (IntegerType(), st.integers(-3, 3)),
+    "large": (LongType(), st.integers(-(2**40), 2**40)),
+    "half": (FloatType(), st.floats(width=32)),
+    "third": (DoubleType(), st.sampled_from([0.0, -0.0, 1.5, -1.5, math.inf, -math.inf, math.nan, -math.nan])),
+    "price": (DecimalType(9, 2), st.decimals(-99, 99, places=2, allow_nan=False)),
+    "day": (DateType(), st.dates(date(1969, 1, 1), date(1971, 1, 1))),
+    "at": (TimestamptzType(), st.integers(-(10**6), 10**6).map(lambda s: DAY + timedelta(seconds=s))),
+    "word": (StringType(), st.text("aä\ud7ff\U0001f600", max_size=3)),
+    "blob": (BinaryType(), st.binary(max_size=3)),
+}  # fmt: skip
+INNER = NestedField(100, "inner", LongType(), required=False)
+SCHEMA = Schema(
+    *(
+        NestedField(number, name, kind, required=False)
+        for number, (name, (kind, _)) in enumerate(COLUMNS.items(), 1)
+    ),
+    NestedField(50, "row", LongType(), required=False),
+    NestedField(51, "nested", StructType(INNER), required=False),
+    NestedField(52, "key", UUIDType(), required=False),
+    NestedField(54, "nanos", TimestampNanoType(), required=False),
+    NestedField(53, "many", ListType(101, LongType(), element_required=False), required=False),
+)
+TRANSFORMS = {"at": DayTransform(), "word": TruncateTransform(1), "large": TruncateTransform(1000)}
+
+
+def table_with(*fields, schema=SCHEMA):
+    order = SortOrder(*fields)
+    return new_table_metadata(
+        schema, UNPARTITIONED_PARTITION_SPEC, order, "file:///t", {"format-version": "3"}
+    )
+
+
+def java(value):
+    """A value, as Java orders it: -0 before 0, and NaN, of which there is one, after all others."""
+    if isinstance(value, float):
+        return (
+            math.isnan(value),
+            0.0 if math.isnan(value) else value,
+            math.copysign(1, value) > 0 or math.isnan(value),
+        )
+    if isinstance(value, str):
+        return value.encode()
+    return value
+
+
+def after(value, transform):
+    if value is None or isinstance(transform, IdentityTransform):
+        return value
+    if isinstance(transform, DayTransform):
+        return (value - datetime(1970, 1, 1, tzinfo=UTC)).days
+    return value[:1] if isinstance(value, str) else value - value % 1000
+
+
+def compared(fields):
+    def compare(one, other):
+        for name, field in fields:
+            left, right = (
+                after(
+                    row["nested"] and row["nested"]["inner"] if name == "inner" else row[name],
+                    field.transform,
+                )
+                for row in (one, other)
+            )
+            if (left is None) != (right is None):
+                return -1 if (left is None) == (field.null_order == NullOrder.NULLS_FIRST) else 1
+            if left is not None and java(left) != java(right):
+                return -1 if (java(left) < java(right)) == (field.direction == SortDirection.ASC) else 1
+        return 0
+
+    return cmp_to_key(compare)
+
+
+@st.composite
+def orders(draw):
+    names = draw(st.lists(st.sampled_from([*COLUMNS, "inner"]), min_size=1, max_size=3, unique=True))
+    return [
+        (
+            name,
+            SortField(
+                100 if name == "inner" else SCHEMA.find_field(name).field_id,
+                TRANSFORMS[name] if name in TRANSFORMS and draw(st.booleans()) else IdentityTransform(),
+                draw(st.sampled_from(SortDirection)),
+                draw(st.sampled_from(NullOrder)),
+            ),
+        )
+        for name in names
+    ]
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {name: st.none() | values for name, (_, values) in COLUMNS.items()}
+        | {"nested": st.none() | st.fixed_dictionaries({"inner": st.none() | st.integers(0, 9)})}
+    ),
+    max_size=60,
+)
+
+
+@given(
+    orders(),
+    ROWS,
+    st.integers(1, 20),
+    st.sampled_from([1, 1000, 10_000, 2**30]),
+    st.sampled_from([1, 500, 10_000]),
+)
+def test_rows_come_in_the_order_of_iceberg_and_none_is_lost(
+    fields, rows, at_a_time, memory_bytes, chunk_bytes
+):
+    arrow = schema_to_pyarrow(SCHEMA)
+    rows = [
+        {**row, "row": number, "key": None, "many": None, "nanos": None} for number, row in enumerate(rows)
+    ]
+    ordering = Ordering.of(table_with(*(field for _, field in fields)), 1)
+    it = Sorted(ordering, arrow, memory_bytes, chunk_bytes)
+    for start in range(0, len(rows), at_a_time):
+        it.add(pa.RecordBatch.from_pylist(rows[start : start + at_a_time], schema=arrow))
+    found = [row for batch in it.rows() for row in batch.to_pylist()]
+    it.close()
+
+    assert sorted(row["row"] for row in found) == [*range(len(rows))]
+    given = {row["row"]: row for row in pa.Table.from_pylist(rows, schema=arrow).to_pylist()}
+    assert all(repr(row) == repr(given[row["row"]]) for row in found)
+    key = compared(fields)
+    assert all(not key(later) < key(earlier) for earlier, later in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        SortField(52, IdentityTransform()),  # Java compares it as two signed numbers
+        SortField(101, IdentityTransform()),
+        SortField(99, IdentityTransform()),
+        SortField(10, TruncateTransform(2)),  # nobody computes it
+        SortField(54, HourTransform()),  # nor this
+    ],
+    ids=["UUID", "in a list", "gone", "part of bytes", "hours of nanoseconds"],
+)
+def test_what_cannot_be_compared_as_iceberg_does_is_left_as_it_is(field):
+    metadata = table_with(SortField(1, IdentityTransform()))
+    order = SortOrder(SortField(1, IdentityTransform()), field, order_id=1)
+
+    assert Ordering.of(metadata.model_copy(update={"sort_orders": [order]}), 1) is None
+    assert Ordering.of(metadata, 0) is None
+    assert Ordering.of(metadata, 7) is None
+
+
+def test_what_is_put_aside_has_no_name_and_a_full_disk_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    it = Sorted(Ordering.of(table_with(SortField(2, BucketTransform(4))), 1), schema_to_pyarrow(SCHEMA), 1)
+    it.add(pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA)))
+    assert [*tmp_path.iterdir()] == []
+    it.close()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(Exception, match="putting rows aside while they are sorted"):
+        it.add(pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA)))
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_a_job_writes_files_in_the_order_of_the_table_and_says_so(tmp_path, is_sorted):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False), NestedField(2, "key", StringType(), required=False)
+    )
+    order = SortOrder(
+        SortField(2, direction=SortDirection.DESC, null_order=NullOrder.NULLS_LAST), SortField(1)
+    )
+    table = catalog.create_table("shop.orders", schema, sort_order=order)
+    for start in range(4):
+        ids = [number * 4 + start for number in range(2000)]
+        keys = [None if number % 11 == 0 else f"key {number * 7919 % 100}" for number in ids]
+        table.append(pa.table({"id": pa.array(ids, pa.int64()), "key": pa.array(keys, pa.string())}))
+    outcome = compacted(
+        catalog, "shop.orders", UNPARTITIONED, take=Take(2**40), target_size_bytes=4_000, is_sorted=is_sorted
+    )
+    assert outcome.kind is OutcomeKind.DONE
+
+    files = [task.file for task in catalog.load_table("shop.orders").scan().plan_files()]
+    assert len(files) > 1
+    assert {file.sort_order_id for file in files} == {1 if is_sorted else 0}
+    for file in files:
+        rows = pq.read_table(normalised(file.file_path)).to_pylist()
+        in_order = sorted(rows, key=lambda row: row["id"])
+        in_order.sort(key=lambda row: row["key"] or "", reverse=True)
+        assert (rows == in_order) is is_sorted
