@@ -75,11 +75,12 @@ SCHEMA = Schema(
 TRANSFORMS = {"at": DayTransform(), "word": TruncateTransform(1), "large": TruncateTransform(1000)}
 
 
-def table_with(*fields, schema=SCHEMA):
-    order = SortOrder(*fields)
-    return new_table_metadata(
-        schema, UNPARTITIONED_PARTITION_SPEC, order, "file:///t", {"format-version": "3"}
+def table_with(*fields):
+    made = new_table_metadata(
+        SCHEMA, UNPARTITIONED_PARTITION_SPEC, SortOrder(), "file:///t", {"format-version": "3"}
     )
+    # It counts fields anew; here they have the ids that they are given.
+    return made.model_copy(update={"schemas": [SCHEMA], "sort_orders": [SortOrder(*fields, order_id=1)]})
 
 
 def java(value):
@@ -188,12 +189,12 @@ def test_rows_come_in_the_order_of_iceberg_and_none_is_lost(
     ids=["UUID", "in a list", "gone", "part of bytes", "hours of nanoseconds"],
 )
 def test_what_cannot_be_compared_as_iceberg_does_is_left_as_it_is(field):
-    metadata = table_with(SortField(1, IdentityTransform()))
-    order = SortOrder(SortField(1, IdentityTransform()), field, order_id=1)
+    known = SortField(1, IdentityTransform())
 
-    assert Ordering.of(metadata.model_copy(update={"sort_orders": [order]}), 1) is None
-    assert Ordering.of(metadata, 0) is None
-    assert Ordering.of(metadata, 7) is None
+    assert Ordering.of(table_with(known, field), 1) is None
+    assert Ordering.of(table_with(known), 1) is not None
+    assert Ordering.of(table_with(known), 7) is None
+    assert Ordering.of(table_with(), 1) is None
 
 
 def test_what_is_put_aside_has_no_name_and_a_full_disk_is_told(tmp_path, monkeypatch):
