@@ -235,7 +235,7 @@ MUTANTS = (
         SORTED,
         "places, count = self._up_to(rows, firsts.slice(turns[0], 1) if turns else None)",
         "places, count = self._up_to(rows, None)",
-        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+        f"{SORTING}test_parts_that_overlap_are_merged",
     ),
     Mutant(
         "an order that falls rises",

@@ -177,6 +177,18 @@ def test_rows_come_in_the_order_of_iceberg_and_none_is_lost(
     assert all(not key(later) < key(earlier) for earlier, later in itertools.pairwise(found))
 
 
+def test_parts_that_overlap_are_merged():
+    """Each chunk of a part has rows that come between those of the others."""
+    arrow = schema_to_pyarrow(SCHEMA)
+    it = Sorted(Ordering.of(table_with(SortField(3, IdentityTransform())), 1), arrow, 20_000, 2_000)
+    for start in range(7):
+        rows = [{"large": number * 7 + start} for number in range(300)]
+        it.add(pa.RecordBatch.from_pylist(rows, schema=arrow))
+
+    assert [row["large"] for batch in it.rows() for row in batch.to_pylist()] == [*range(2100)]
+    it.close()
+
+
 @pytest.mark.parametrize(
     "field",
     [
