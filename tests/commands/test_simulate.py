@@ -14,7 +14,8 @@ from isotherm.commands.simulate import simulate
 from isotherm.commands.table_history import read_history
 from isotherm.contract.summary import Origin
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.assumed import Assumed
+from isotherm.core.replay.replay import replay
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config

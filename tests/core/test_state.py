@@ -12,7 +12,8 @@ from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, size_bucket, total
-from isotherm.core.state import StateError, apply
+from isotherm.core.partition_state import StateError
+from isotherm.core.state import apply
 from isotherm.core.units import HOUR_MS
 from support.builders import (
     BUCKETS,

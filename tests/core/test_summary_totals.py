@@ -4,7 +4,8 @@ import pytest
 
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.state import PartitionState, apply, built
+from isotherm.core.partition_state import PartitionState
+from isotherm.core.state import apply, built
 from support.builders import HOURLY, NOW, TABLE, added, change, files, key, removed, table_state
 
 

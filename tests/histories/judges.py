@@ -40,7 +40,7 @@ from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
 from pyiceberg.table import Table
 
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 
 Key = frozenset[tuple[int, str]]
 Counts = dict[Key, Counter]

@@ -293,14 +293,14 @@ MUTANTS = (
     ),
     Mutant(
         "a table that is loaded anew each night is compacted a little later each night",
-        "core/state.py",
+        "core/partition_state.py",
         "min(done_ms, before.last_write_at_ms or done_ms)",
         "done_ms",
         "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
     ),
     Mutant(
         "whoever replaces delete files has replaced the data too",
-        "core/state.py",
+        "core/partition_state.py",
         "before.data and delta.removed.holds(before.data_total)",
         "before.data and delta.removed.files >= before.data_total.files",
         "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",

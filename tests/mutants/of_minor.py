@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "what came before such a file is as old as it seems",
-        "core/state.py",
+        "core/partition_state.py",
         "written_before_ms=before.stamped_at_ms or before.last_write_at_ms,",
         "written_before_ms=before.last_write_at_ms,",
         LAWS + "test_no_file_is_taken_that_came_within_the_margin",

@@ -14,8 +14,9 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.policy.policy import Policy
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.history import History, Recorded
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.replay import replay
 from support.builders import DAY, KIB, MINUTE, NOW, TABLE, added, facts
 
 DAYS = 30

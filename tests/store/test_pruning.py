@@ -11,7 +11,7 @@ from isotherm.core.lateness import Lateness
 from isotherm.core.model.decisions import Decision, Plan, Verdict
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 from isotherm.store import Fold, Ledger
 from isotherm.store.ledger import Account, Operation
 from isotherm.store.ledger.deletions import SETTLED_AT_ONCE

@@ -5,8 +5,9 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.view import Surroundings, View
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.state import TableState
 
 TABLE = TableId("uuid-1", "shop.orders")
 HOURLY = (PartitionField(1000, "order_time_hour", "hour", "timestamptz"),)

@@ -12,8 +12,8 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Unpublished
 from isotherm.core.model.writers import Word
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.policy.policy import Policy
-from isotherm.core.state import PartitionState
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, facts, files, key, snapshots, table_state, view
 
 # Strategies are made here, once: making them at each draw took hypothesis longer than drawing.

@@ -1,7 +1,7 @@
 """A table that is written in a batch each night, on which policies are tried."""
 
 from isotherm.core.policy.policy import Policy
-from isotherm.core.replay.replay import Assumed
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.trial import watched
 from support.builders import MINUTE
 from workloads.appends import nightly_batch

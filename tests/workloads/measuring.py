@@ -13,7 +13,8 @@ from statistics import mean
 from isotherm.core.partitions import time_span
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.assumed import Assumed
+from isotherm.core.replay.replay import replay
 from isotherm.runtime.yaml_reader import parse_yaml
 from support.builders import DAY, SECOND
 

@@ -11,9 +11,9 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.tables import PartitionField
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import time_span
 from isotherm.core.replay.history import History, Recorded
-from isotherm.core.state import PartitionState
 from support.builders import DAY, KIB, SECOND, TABLE, facts
 
 START = 1_767_225_600_000

@@ -32,8 +32,8 @@ from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 if TYPE_CHECKING:
     from isotherm.core.model.refusals import Refusal
     from isotherm.core.orphans import Found
+    from isotherm.core.replay.assumed import Assumed
     from isotherm.core.replay.history import History
-    from isotherm.core.replay.replay import Assumed
     from isotherm.iceberg.catalog import IcebergCatalog
 
 SOON_MS = 900_000
@@ -222,7 +222,7 @@ class Inspector:
 
     def assumed(self, table: str, plan_every_ms: int) -> "Assumed":
         """What a replay of a table's history takes for granted on this daemon."""
-        from isotherm.core.replay.replay import Assumed
+        from isotherm.core.replay.assumed import Assumed
 
         words = self._fold.words(self.row(table).state.table.uuid)
         return Assumed(

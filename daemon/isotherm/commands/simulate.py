@@ -27,8 +27,9 @@ from isotherm.commands.terminal import (
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.replay.account import Sample, SimulatedJob, Totals
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.replay import replay
 from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config

@@ -21,10 +21,10 @@ from isotherm.commands.simulate import IN_FORCE, Basis, pace_ms, past, print_bas
 from isotherm.commands.terminal import err, inspector_of, out, plain_errors, print_json, span_option_ms
 from isotherm.core.policy.diff import FieldChange, policy_changes
 from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, Resolved
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.candidates import Candidate, near
 from isotherm.core.replay.choice import Advice, Choice, choose, no_end, search, too_little
 from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed
 from isotherm.core.replay.trial import Figures, Trial, watched
 from isotherm.core.units import size_text, span_text
 from isotherm.runtime.clock import monotonic_s, now_ms

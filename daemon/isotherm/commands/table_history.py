@@ -13,8 +13,8 @@ from isotherm.commands.stored_table import stored_table
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.tables import Snapshot
+from isotherm.core.partition_state import PartitionState, StateError
 from isotherm.core.replay.history import History, Recorded, as_remembered, counted_back, traced_back
-from isotherm.core.state import PartitionState, StateError
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.service.ports import LoadedTable, TableMissing, Unreadable
 from isotherm.store.fold import Fold, TableRow

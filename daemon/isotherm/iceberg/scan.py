@@ -15,8 +15,8 @@ from isotherm.contract.summary import Origin, committed_at_of, origin_of, valid_
 from isotherm.core.appends import NO_APPENDS, Appends, Arrival
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.reached import boundary_of_rows
-from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.snapshots import operation_of, summary_of
 from isotherm.iceberg.values import added_manifests, change_of

@@ -11,7 +11,8 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import Observation
-from isotherm.core.state import Applied, PartitionState, Prior, apply
+from isotherm.core.partition_state import PartitionState
+from isotherm.core.state import Applied, Prior, apply
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
 

@@ -16,8 +16,9 @@ from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
+from isotherm.core.partition_state import StateError
 from isotherm.core.partitions import with_epochs
-from isotherm.core.state import StateError, built, with_pauses
+from isotherm.core.state import built, with_pauses
 from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists

@@ -17,7 +17,8 @@ from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import EventApplied, EventSeen, Heard
-from isotherm.core.state import Applied, StateError
+from isotherm.core.partition_state import StateError
+from isotherm.core.state import Applied
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.failing_tables import FATAL

@@ -12,6 +12,7 @@ from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.observations import TablePlanned
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.minor import why_not
@@ -21,7 +22,6 @@ from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PROPERTIES, Resolved
 from isotherm.core.rewriters import why_not_converted
-from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store.fold import Fold, TableRow

@@ -7,10 +7,10 @@ from hypothesis import given
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import done
 from isotherm.core.planner.examination import examined
 from isotherm.core.policy.policy import Expire, Policy, Work
-from isotherm.core.state import PartitionState
 from support.builders import GIB, HOUR, MIB, NOW, facts, files, key, partition, snapshots, table_state, view
 from support.drawn_views import maintained, policies
 

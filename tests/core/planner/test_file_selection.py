@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten, saved_bytes, taken, tier
 from isotherm.core.policy.policy import Compact
-from isotherm.core.state import PartitionState
 from support.builders import GIB, KIB, MIB, TARGET, files, of_sizes, partition
 
 

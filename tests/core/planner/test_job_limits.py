@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Policy, Work
-from isotherm.core.state import PartitionState
 from isotherm.core.units import parse_size
 from support.builders import GIB, MIB, MINUTE, NOW, files, key, partition, view
 from support.drawn_views import partition_states

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.files import FileKind, FileStats, summed, total
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import outputs, rewritten, taken
 from isotherm.core.policy.policy import Compact
-from isotherm.core.state import PartitionState
 from support.builders import GIB, KIB, MIB, TARGET, files, of_sizes
 
 

@@ -10,11 +10,11 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Unpublished
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Policy
-from isotherm.core.state import PartitionState
 from support.builders import (
     BUCKETS,
     DAY,

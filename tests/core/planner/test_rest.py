@@ -6,10 +6,10 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Policy, Schedule, Work
-from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text
 from support.builders import DAY, GIB, HOUR, MIB, NOW, files, key, partition, view
 from support.planned import POLICY

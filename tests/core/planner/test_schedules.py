@@ -7,10 +7,10 @@ import pytest
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Window, Work
-from isotherm.core.state import PartitionState
 from support.builders import DAY, HOUR, MIB, MINUTE, NOW, files, key, partition, snapshots, view
 from support.planned import COLD, POLICY, on_table
 

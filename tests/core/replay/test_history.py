@@ -5,8 +5,8 @@ import pytest
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, size_bucket, summed
+from isotherm.core.partition_state import PartitionState, StateError
 from isotherm.core.replay.history import History, Recorded, as_remembered, carried_over, counted_back, others
-from isotherm.core.state import PartitionState, StateError
 from support.builders import DAY, HOURLY, MIB, NOW, TABLE, added, change, facts, files, key, removed
 
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from isotherm.contract.summary import Origin
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.assumed import Assumed
+from isotherm.core.replay.replay import replay
 from support.builders import BUCKETS, HOUR, KIB, MIB, MINUTE, NOW, SECOND, key, snapshots
 from support.written_history import Writer
 

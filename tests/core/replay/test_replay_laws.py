@@ -9,8 +9,9 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.policy.windows import opening
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.history import as_remembered, counted_back
-from isotherm.core.replay.replay import Assumed, replay
+from isotherm.core.replay.replay import replay
 from isotherm.core.state import TableState, apply
 from support.builders import BUCKETS, DAY, HOUR, HOURLY, KIB, MIB, MINUTE, NOW, SECOND, TABLE, facts, key
 from support.written_history import BEFORE, Writer

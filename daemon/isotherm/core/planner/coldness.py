@@ -12,12 +12,12 @@ from functools import partial
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake, sooner
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
+from isotherm.core.partition_state import PAUSE_FROM_MS, PartitionState
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.cold_after import LEARNED, UNTAUGHT_INTERVALS
 from isotherm.core.policy.policy import Cold
-from isotherm.core.state import PAUSE_FROM_MS, PartitionState
 from isotherm.core.units import HOUR_MS, MINUTE_MS, clock_text, span_text
 
 HEAR_AGAIN_MS = 60_000

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_OPENS, MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.model.tables import WITH_ROW_IDS
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.file_selection import (
     MERGED_FROM_BYTES,
     SMALL,
@@ -24,7 +25,6 @@ from isotherm.core.planner.file_selection import (
 from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.learned_counts import DELETES_ALONE, DELETES_LEFT, enough_deletes, enough_files
 from isotherm.core.policy.policy import Compact
-from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS, size_text
 
 POSITION_DELETES = "compact.max_position_deletes"

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.files import FileStats, bucket_bounds, total
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.backlog import Backlog, done
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy, Work
-from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS
 
 LEFT_ALONE_MS = 400 * DAY_MS

@@ -18,7 +18,7 @@ from isotherm.core.model.files import (
     total,
 )
 from isotherm.core.model.jobs import MAX_JOB_FILES, MERGED_FILE_BYTES, Take, keys_bytes
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 
 SMALL = 0.75
 """A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,

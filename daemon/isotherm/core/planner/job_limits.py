@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
 from isotherm.core.model.tables import TableFacts
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner import pauses
 from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.file_selection import taken
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.rewriters import why_not_converted
-from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, size_text
 
 MAX_RAISES = 20

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.appends import ARRIVAL_MS, ARRIVALS
 from isotherm.core.model.decisions import Wake
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.coldness import Finding
 from isotherm.core.policy.policy import Cold, Policy
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.state import TableState
 from isotherm.core.units import DAY_MS, span_text
 from isotherm.runtime.text import counted
 

@@ -6,7 +6,7 @@ never end there.
 """
 
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 
 ENOUGH_PAUSES = 3
 """At least so many earlier pauses must have been longer than the present one. Fewer say nothing."""

@@ -15,6 +15,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdic
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import label, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
@@ -36,7 +37,6 @@ from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.rewriters import why_not_converted
-from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 

@@ -14,12 +14,13 @@ from isotherm.core.model.decisions import Decision
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.policy_test_case import FIELD_ID, Case
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.state import TableState
 
 ROWS_PER_FILE = 1000
 

@@ -12,7 +12,8 @@ from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.model.writers import Word
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.partition_state import PartitionState
+from isotherm.core.state import TableState
 
 
 @dataclass(frozen=True, slots=True)

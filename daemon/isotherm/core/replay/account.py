@@ -6,7 +6,7 @@ from statistics import mean
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import Take
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from statistics import median
 from isotherm.contract.summary import Origin
 from isotherm.core.appends import is_append
 from isotherm.core.policy.policy import Policy
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.candidates import MOST, Candidate, beside, near, together
 from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed
 from isotherm.core.replay.trial import Trial, Watched, tried
 from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted

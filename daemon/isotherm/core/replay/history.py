@@ -20,7 +20,8 @@ from isotherm.core.appends import Arrival, is_append
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, summed, total
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
-from isotherm.core.state import NO_PARTITION, PartitionState, StateError, TableState, apply
+from isotherm.core.partition_state import NO_PARTITION, PartitionState, StateError
+from isotherm.core.state import TableState, apply
 
 NAMES_ROWS = frozenset({FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS})
 """Each of their rows deletes one row; how many an equality delete takes with it, nobody has counted."""

@@ -13,7 +13,7 @@ cost on larger files (see `history.carried_over`).
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from isotherm.contract.events import OpenWindow
@@ -23,9 +23,10 @@ from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, Take
+from isotherm.core.model.jobs import Action, Take
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.file_selection import SMALL, rewritten
 from isotherm.core.planner.minor import on_record
@@ -34,9 +35,10 @@ from isotherm.core.planner.turns import Room, admit
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.history import History, Recorded, carried_over, difference, others
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog, Waits
-from isotherm.core.state import PartitionState, apply, built
+from isotherm.core.state import apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
 SAMPLES = 500  # of a timeline: more than a terminal has columns, few enough to keep
@@ -45,23 +47,6 @@ A_WRITER = "ingest"
 """Whose place a snapshot keeps: a change does not say which writer's, nor whether it does, so all count as one."""
 EVERY_WRITER = Word("every writer", 0, OpenWindow(), announces=True)
 """Of writers nothing is known but that they announce."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What a replay takes for granted."""
-
-    plan_every_ms: int = 600_000
-    jobs_at_once: int = 1
-    """Of all tables together; here there is only this one."""
-    bytes_per_s: float = JOB_BYTES_PER_S
-    """What a job reads in a second."""
-    job_overhead_ms: int = JOB_OVERHEAD_MS
-    """What every job takes beside its bytes: a process, a commit."""
-    bytes_per_hour: int | None = None
-    """The budget over all tables."""
-    writers_announce: bool = False
-    """Every writer says in intents what it will touch: then late writes are no reason to wait."""
 
 
 def replay(

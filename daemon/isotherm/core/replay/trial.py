@@ -14,14 +14,15 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.decisions import COMMIT_BYTES
 from isotherm.core.model.jobs import Take
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import time_span, with_epochs
 from isotherm.core.planner.file_selection import saved_bytes
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.account import Replayed, SimulatedJob
+from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.candidates import Candidate
 from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed, replay
-from isotherm.core.state import PartitionState
+from isotherm.core.replay.replay import replay
 from isotherm.core.units import DAY_MS
 
 POINTS = 200

@@ -11,7 +11,7 @@ from isotherm.core.appends import NO_APPENDS, Appends
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.tables import Astray, Snapshot, TableFacts
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 
 GoOn = Callable[[], None]
 """Called again and again while manifests are read, by any thread. It raises TooLong where that is to end."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.tables import Astray, Snapshot, TableFacts
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.partition_state import PartitionState
+from isotherm.core.state import TableState
 from isotherm.store.database import StoreBusy, StoreError, connect
 from isotherm.store.fold.journal import Journal
 from isotherm.store.fold.partitions import Partitions

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
-from isotherm.core.state import PartitionState
+from isotherm.core.partition_state import PartitionState
 from isotherm.store.database import Part, to_json
 from isotherm.store.fold.rows import from_row
 from isotherm.store.fold.tables import Decisions
