@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
+from isotherm.core.emptied import Emptied, emptied_after
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, size_bucket, total
 from isotherm.core.partition_state import StateError
 from isotherm.core.state import apply
-from isotherm.core.units import HOUR_MS
+from isotherm.core.units import DAY_MS, HOUR_MS
 from support.builders import (
     BUCKETS,
     HOUR,
@@ -231,6 +232,42 @@ def test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last
 
     assert partitions[key(1)].compacted_at_ms == rests_from_ms
     assert partitions[key(1)].last_write_at_ms == NOW + 60 * MINUTE
+
+
+def lived(*steps):
+    """The states of a table and of hour 1 after some steps: minutes, what came, and whose it was."""
+    state, partitions = table_state(), {}
+    for number, (minutes, delta, origin) in enumerate(steps, 2):
+        at_ms = NOW + minutes * MINUTE
+        one = change(number, state.head, {key(1): delta}, origin=origin, committed_at_ms=at_ms)
+        applied = apply(state, partitions, one, HOURLY, at_ms)
+        state, partitions = applied.state, {k: p for k, p in applied.partitions.items() if p is not None}
+    return state, partitions.get(key(1)), applied.prior
+
+
+JOB = PartitionDelta(data={**removed(3).data, **added(1, 3 * MIB, rows=300).data})
+GONE = PartitionDelta(data=removed(1, 3 * MIB, rows=300).data, removed=FileStats(1, 300, 3 * MIB))
+
+
+@pytest.mark.parametrize(("again_after", "rests"), [(61, True), (60 + 3 * DAY_MS // MINUTE, False)])
+def test_what_is_emptied_and_filled_again_rests_as_what_is_overwritten(again_after, rests):
+    life = [(0, added(3), Origin.FOREIGN), (20, JOB, Origin.MAINTENANCE), (60, GONE, Origin.FOREIGN)]
+    emptied, _, prior = lived(*life)
+    assert [*emptied.emptied] == [key(1)]
+    assert prior.state.emptied == {}, "a snapshot that is taken back was none"
+
+    others = (60 + 3 * DAY_MS // MINUTE - 1, PartitionDelta(), Origin.FOREIGN)
+    state, partition, _ = lived(*life, *([] if rests else [others]), (again_after, added(2), Origin.FOREIGN))
+    assert partition.compacted_at_ms == (NOW if rests else None)
+    assert state.emptied == {}
+
+
+def test_what_we_never_compacted_leaves_no_trace_and_of_very_many_the_latest_are_kept():
+    never, _, _ = lived((0, added(3), Origin.FOREIGN), (60, removed(3), Origin.FOREIGN))
+    assert never.emptied == {}
+
+    gone = {key(number): Emptied(number, 0, None, ()) for number in range(150)}
+    assert [*emptied_after({}, gone, (), 150)] == [key(number) for number in range(50, 150)]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

@@ -363,6 +363,20 @@ MUTANTS = (
         "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
+        "each bucket of an hour is rewritten for six files, a commit each",
+        "core/planner/debt.py",
+        "if has_time and is_whole_interval else None",
+        "if has_time else None",
+        "core/planner/test_plan.py::test_where_an_interval_has_more_than_one_partition_six_files_are_never_enough",
+    ),
+    Mutant(
+        "what is emptied and filled again is compacted after each load",
+        "core/state.py",
+        "emptied=_emptied_after(state, commit, partitions, after),",
+        "",
+        "core/test_state.py::test_what_is_emptied_and_filled_again_rests_as_what_is_overwritten",
+    ),
+    Mutant(
         "what has no time, and is written on and on, is rewritten for six files",
         "core/planner/debt.py",
         "(has_time and _came_late(partition, target))",

@@ -121,9 +121,10 @@ def test_delete_files_of_which_each_names_one_data_file_are_left_as_they_are():
     [(DAY, (8, 12), 20 * MINUTE), (HOUR, (90, 100), DAY + 20 * MINUTE)],
     ids=["each night", "each hour"],
 )
-def test_what_is_overwritten_as_a_whole_is_compacted_once_a_day(apart_ms, files_mean, wait_ms):
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_what_is_overwritten_as_a_whole_is_compacted_once_a_day(apart_ms, files_mean, wait_ms, is_emptied):
     """Each load is written in files of the same sizes, so what it changes cannot be told from its sums."""
-    got = measured(loaded_anew(10, apart_ms), Policy())
+    got = measured(loaded_anew(10, apart_ms, is_emptied=is_emptied), Policy())
 
     assert got.jobs == 10
     assert files_mean[0] <= got.files_mean <= files_mean[1]

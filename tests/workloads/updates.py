@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE
 from workloads.writing import DAYS, START, Writer, every, field, old, wrote
 
@@ -112,12 +112,23 @@ def half_hourly(days=7):
     return writer.history(days)
 
 
-def loaded_anew(days=10, apart_ms=HOUR):
-    """A table without partitions, overwritten as a whole each hour, or so, with a hundred files of 10 MiB: a full refresh."""
+def loaded_anew(days=10, apart_ms=HOUR, *, is_emptied=False):
+    """A table without partitions, overwritten as a whole each hour, or so, with a hundred files of 10 MiB: a full refresh.
+
+    In one snapshot, or emptied in one and filled half a minute later.
+    """
     writer, load = Writer((), is_ingest=False), wrote(100, 10 * MIB)
     again = replace(load, data={}, removed=load.added)
+    gone = replace(
+        load,
+        data={size: NO_FILES - files for size, files in load.data.items()},
+        added=NO_FILES,
+        removed=load.added,
+    )
     for number, at_ms in enumerate(every(apart_ms, days)):
-        writer.commit(at_ms, {None: again if number else load})
+        if number and is_emptied:
+            writer.commit(at_ms, {None: gone})
+        writer.commit(at_ms + 30_000 * is_emptied, {None: again if number and not is_emptied else load})
     return writer.history(days)
 
 

@@ -24,12 +24,11 @@ from isotherm.commands.terminal import (
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
-from isotherm.core.partitions import time_span
 from isotherm.core.planner.coldness import findings, first_hot
-from isotherm.core.planner.debt import Debt, debt
+from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.held import not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
-from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
+from isotherm.core.planner.plan import REST_SCORE, job_bytes, owed_now, plan, rest_text, rests_until
 from isotherm.core.planner.retention import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
@@ -212,9 +211,7 @@ def _minor(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> li
 
 
 def _owed(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> Debt:
-    partition, has_time = view.partitions[key], time_span(key, view.around.fields) is not None
-    version = view.facts.format_version
-    return debt(partition, resolved.policy.compact, has_time=has_time, format_version=version, now_ms=now_ms)
+    return owed_now(key, view.partitions[key], resolved.policy, view, now_ms)
 
 
 def _debt(key: PartitionKey, view: View, resolved: Resolved, now_ms: int) -> list[Condition]:

@@ -12,6 +12,7 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.appends import Arrival, arrivals_after, without
+from isotherm.core.emptied import Emptied
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
 from isotherm.core.model.tables import PartitionField
@@ -171,6 +172,25 @@ def partition_after(
         new["last_write_number"] = commit.number
         new["stamped_at_ms"] = commit.stamped_at_ms
     return replace(before, **new)
+
+
+def emptied_of(partition: PartitionState, commit: Commit) -> Emptied | None:
+    """What is remembered of a partition that a change has emptied; None where it has no rest to keep."""
+    done_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
+    if done_ms is None or not commit.change.is_foreign_write:
+        return None
+    return Emptied(commit.at_ms, min(done_ms, written_ms or done_ms), written_ms, partition.pauses_ms)
+
+
+def refilled(emptied: Emptied | None) -> PartitionState:
+    """A partition without files, as the first that come find it."""
+    if emptied is None:
+        return NO_PARTITION
+    return PartitionState(
+        compacted_at_ms=emptied.compacted_at_ms,
+        last_write_at_ms=emptied.last_write_at_ms,
+        pauses_ms=emptied.pauses_ms,
+    )
 
 
 def _compacted_ms(partition: PartitionState, change: Change, delta: PartitionDelta) -> int | None:

@@ -92,14 +92,29 @@ def time_span(key: PartitionKey, fields: Iterable[PartitionField]) -> TimeSpan |
 
 @lru_cache(maxsize=REMEMBERED)
 def _time_span(key: PartitionKey, fields: tuple[PartitionField, ...]) -> TimeSpan | None:
+    spans = _spans(key, fields)
+    return min(spans, key=lambda span: span.length_ms) if spans else None
+
+
+def is_whole_interval(key: PartitionKey, fields: Iterable[PartitionField]) -> bool:
+    """Whether the partition is all that an interval of time has: each field of it is a time."""
+    make = _is_whole_interval if len(key) <= REMEMBERED_CHARS else _is_whole_interval.__wrapped__
+    return make(key, tuple(fields))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _is_whole_interval(key: PartitionKey, fields: tuple[PartitionField, ...]) -> bool:
+    return 0 < len(partition_values(key)) == len(_spans(key, fields))
+
+
+def _spans(key: PartitionKey, fields: tuple[PartitionField, ...]) -> list[TimeSpan]:
     values = partition_values(key)
-    spans = [
+    return [
         span
         for field in fields
         if (value := values.get(field.field_id)) is not None
         and (span := _epoch_span(field, value) if field.epoch else _span(field, value)) is not None
     ]
-    return min(spans, key=lambda span: span.length_ms) if spans else None
 
 
 def with_epochs(fields: Iterable[PartitionField], epochs: Mapping[str, str]) -> tuple[PartitionField, ...]:

@@ -13,6 +13,7 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES
 from isotherm.core.appends import NO_APPENDS, Appends, is_append
+from isotherm.core.emptied import Emptied, emptied_after
 from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats
@@ -22,9 +23,11 @@ from isotherm.core.partition_state import (
     Commit,
     PartitionState,
     StateError,
+    emptied_of,
     last_write_ms,
     partition_after,
     pauses_after,
+    refilled,
 )
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.reached import boundary_after
@@ -60,6 +63,8 @@ class TableState:
     """Counters that moved though a full scan said that ours were right: the writers' fault, no alarm any more."""
     rewritten_in: int | None = None
     """The newest change by which somebody else rewrote data files, since the table was scanned."""
+    emptied: Mapping[PartitionKey, Emptied] = field(default_factory=dict)
+    """Partitions that others have emptied, since the table was scanned, and that we had compacted before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def apply(
         is_append(change),
     )
     after = {
-        key: partition_after(key, partitions.get(key, NO_PARTITION), delta, commit)
+        key: partition_after(key, partitions.get(key) or refilled(state.emptied.get(key)), delta, commit)
         for key, delta in change.partitions.items()
     }
     born = sum(left is not None and key not in partitions for key, left in after.items())
@@ -136,6 +141,7 @@ def apply(
         on_faith=state.on_faith + 1,
         moved=state.moved | moved,
         rewritten_in=change.snapshot_id if change.is_foreign_rewrite else state.rewritten_in,
+        emptied=_emptied_after(state, commit, partitions, after),
     )
     prior = Prior(state, {key: partitions.get(key) for key in after})
     return Applied(new_state, after, prior, drifted=bool(moved - state.miscounted))
@@ -214,6 +220,20 @@ def with_pauses(
         key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
         for key, partition in partitions.items()
     }
+
+
+def _emptied_after(
+    before: TableState,
+    commit: Commit,
+    partitions: Mapping[PartitionKey, PartitionState],
+    after: Mapping[PartitionKey, PartitionState | None],
+) -> Mapping[PartitionKey, Emptied]:
+    gone = {
+        key: emptied
+        for key, left in after.items()
+        if left is None and (emptied := emptied_of(partitions.get(key, NO_PARTITION), commit)) is not None
+    }
+    return emptied_after(before.emptied, gone, after, commit.at_ms)
 
 
 def _lateness_after(

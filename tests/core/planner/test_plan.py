@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from isotherm.contract.identity import partition_key
 from isotherm.core.appends import Arrival
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
@@ -20,6 +21,7 @@ from support.builders import (
     DAY,
     GIB,
     HOUR,
+    HOURLY,
     KIB,
     MIB,
     MINUTE,
@@ -189,6 +191,18 @@ def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(c
 
 
 WEEK = 7 * DAY
+
+
+def test_where_an_interval_has_more_than_one_partition_six_files_are_never_enough():
+    """Each of its partitions would be a commit: five of ours for each of the writer's, and all at once for an old table."""
+    fields = (*HOURLY, replace(BUCKETS[0], field_id=1001))
+    for number, verdict in ((6, Verdict.CLEAN), (20, Verdict.DUE)):
+        state = replace(partition(0), data=files(number, MIB), last_write_at_ms=NOW - 30 * DAY)
+        where = partition_key({1000: NOW // HOUR - 800, 1001: 3})
+        (one,) = plan(view({where: state}, facts=facts(fields=fields)), Policy(), NOW).of_partitions
+        assert one.verdict is verdict
+
+
 FEW_DELETES = {"deletes": {FileKind.POSITION_DELETES: FileStats(3, 3, 9)}}
 SIX_DELETES = {"deletes": {FileKind.POSITION_DELETES: FileStats(6, 6, 9)}, "data": files(4, 128 * MIB)}
 

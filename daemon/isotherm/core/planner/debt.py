@@ -166,6 +166,7 @@ def debt(
     compact: Compact,
     *,
     has_time: bool = True,
+    is_whole_interval: bool = True,
     format_version: int = 2,
     now_ms: int = 0,
 ) -> Debt:
@@ -175,11 +176,13 @@ def debt(
         partition: its state.
         compact: the policy.
         has_time: whether the partition is about a time, so that one day nobody writes to it any more.
+        is_whole_interval: whether it is about nothing else. Where an interval has many partitions, most are tiny, and each
+            job is a commit: more of ours than of its writers'.
         format_version: of its table. From 3 on no new position-delete file may be written, so deletes are only applied.
         now_ms: tells whether that day has come. Without it, it has not.
     """
     target = int(compact.target_file_size)
-    settles_ms = _settles_at_ms(partition, now_ms) if has_time else None
+    settles_ms = _settles_at_ms(partition, now_ms) if has_time and is_whole_interval else None
     is_settled = settles_ms is not None and settles_ms <= now_ms
     later_ms = None if is_settled else settles_ms
     # A number that somebody has written holds as it stands.

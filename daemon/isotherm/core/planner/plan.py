@@ -16,7 +16,7 @@ from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partition_state import PartitionState
-from isotherm.core.partitions import label, time_span
+from isotherm.core.partitions import is_whole_interval, label, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
@@ -103,11 +103,11 @@ def _decide_compaction(
     threshold, schedule = pace.threshold(Action.COMPACT)
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy, view.facts))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
-    has_time = time_span(key, view.around.fields) is not None
-    full = _owed(partition, policy, view, has_time=has_time, now_ms=now_ms)
+    full = owed_now(key, partition, policy, view, now_ms)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
-    full = full if old is None else _owed(old.partition, policy, view)
+    if old is not None:
+        full = debt(old.partition, policy.compact, format_version=view.facts.format_version)
     owed = _convertible(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most = most_bytes(allowed)
@@ -153,12 +153,17 @@ def _decide_compaction(
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
 
-def _owed(
-    partition: PartitionState, policy: Policy, view: View, *, has_time: bool = True, now_ms: int = 0
-) -> Debt:
-    """The debt of a partition of this table."""
-    version = view.facts.format_version
-    return debt(partition, policy.compact, has_time=has_time, format_version=version, now_ms=now_ms)
+def owed_now(key: PartitionKey, partition: PartitionState, policy: Policy, view: View, now_ms: int) -> Debt:
+    """The debt of a partition of this table, by what it is about, and when it was written."""
+    fields = view.around.fields
+    return debt(
+        partition,
+        policy.compact,
+        has_time=time_span(key, fields) is not None,
+        is_whole_interval=is_whole_interval(key, fields),
+        format_version=view.facts.format_version,
+        now_ms=now_ms,
+    )
 
 
 def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Verdict, str, Wake] | None:

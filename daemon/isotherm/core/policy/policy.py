@@ -154,7 +154,8 @@ class Compact(Settings):
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of
     rows that came late: appended to a partition of time that was compacted before, or has files that are not small, and
-    that holds no delete file; and 6 in a partition of time to which nobody wrote for seven days. In any case a job must
+    that holds no delete file; and 6 in a partition of time alone to which nobody wrote for seven days. (With a bucket or a tenant beside
+    the time an interval has many partitions, and each would be a commit.) In any case a job must
     leave a file less for each one of the target size that it reads. A number holds as it stands."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and a job leaves a file less for
@@ -176,7 +177,7 @@ class Compact(Settings):
     """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too.
     `learned` are 200, and 20 where they came without rows (there are twice as many as small data files), are more than all
     data files (else each may name one of them, as Spark's do, and its readers open one), and merging leaves half as many
-    at the most; and 6 in a partition of time to which nobody wrote for seven days, where they are more than its data files
+    at the most; and 6 in a partition of time alone to which nobody wrote for seven days, where they are more than its data files
     once the small ones are one. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
