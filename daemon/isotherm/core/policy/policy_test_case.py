@@ -159,7 +159,8 @@ class Case(Settings):
     deletion_vectors: Deletes | None = None
     """Its deletion vectors."""
     last_write: Ago | None = None
-    """When a writer last wrote into it: `45m ago`; without it, none is on record."""
+    """When a writer last wrote into it: `45m ago`; without it, none is on record. (The daemon always
+    knows one, of an old partition the time of the oldest snapshot: say it where seven days of silence matter.)"""
     commits_since: Count = MAX_COUNT
     """Commits of the table since then; without it, very many."""
     appended: bool = False
