@@ -384,10 +384,17 @@ MUTANTS = (
     ),
     Mutant(
         "what cannot be committed while somebody wants to publish is rewritten all the same",
-        "core/planner/plan.py",
-        "        or not_published(view, now_ms)\n",
-        "",
+        "core/planner/held.py",
+        "return not_published(view, now_ms) or crowded(view, policy, now_ms)",
+        "return crowded(view, policy, now_ms)",
         "service/test_unpublished.py::test_nothing_is_rewritten_before_a_branch_is_published_or_dropped[publish]",
+    ),
+    Mutant(
+        "our own commits make metadata.json as large as they like",
+        "core/planner/held.py",
+        "return not_published(view, now_ms) or crowded(view, policy, now_ms)",
+        "return not_published(view, now_ms)",
+        "core/planner/test_plan.py::test_a_verdict_says_why_with_numbers",
     ),
     Mutant(
         "a branch that an older one has passed is not seen",
@@ -406,8 +413,8 @@ MUTANTS = (
     Mutant(
         "deletes leave by what a lost attempt knew",
         SNAPSHOT,
-        "which = manifest.manifest_path, first_row_id(manifest), frozenset(leaving)",
-        "which = manifest.manifest_path, first_row_id(manifest), frozenset()",
+        "which = *_which(manifest), frozenset(leaving)",
+        "which = *_which(manifest), frozenset()",
         "iceberg/compaction/test_lost_attempts.py::"
         "test_deletes_stay_that_a_rollback_gives_something_to_apply_to_in_the_race",
     ),

@@ -206,7 +206,7 @@ MUTANTS = (
     Mutant(
         "files that left since manifests were merged come back",
         SNAPSHOT,
-        "if listed.issuperset(paths):",
+        "if listed.issuperset(some):",
         "if True:",
         "iceberg/compaction/test_merged_manifests.py::test_what_left_while_manifests_were_merged_does_not_come_back",
     ),

@@ -26,7 +26,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import Debt
-from isotherm.core.planner.held import not_published
+from isotherm.core.planner.held import crowded, not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, job_bytes, owed_now, plan, rest_text, rests_until
 from isotherm.core.planner.retention import FOREVER_MS, ripe_on_main_ms
@@ -162,7 +162,7 @@ def _of_partition(
         *_debt(key, view, resolved, now_ms),
         *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
-        *_published(view, now_ms),
+        *_held_by_table(view, resolved, now_ms),
         *_turn(inspector, planned, key, now_ms),
     )
     return Explanation(
@@ -258,10 +258,18 @@ def _windows(resolved: Resolved, now_ms: int) -> list[Condition]:
     return [Condition("work.windows", Verdict.WAITING, False, why, origin)]
 
 
-def _published(view: View, now_ms: int) -> list[Condition]:
-    """What somebody has written beside `main` and may publish, where there is such a thing."""
-    found = not_published(view, now_ms)
-    return [] if found is None else [Condition("main", Verdict.WAITING, False, found[0], "")]
+def _held_by_table(view: View, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """What of the table as a whole keeps its partitions waiting, where there is such a thing."""
+    expire = "expire.max_metadata_size"
+    found = (
+        ("main", not_published(view, now_ms), ""),
+        (expire, crowded(view, resolved.policy, now_ms), _origin(resolved, expire)),
+    )
+    return [
+        Condition(name, Verdict.WAITING, False, said[0], origin)
+        for name, said, origin in found
+        if said is not None
+    ]
 
 
 def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -> list[Condition]:

@@ -147,11 +147,10 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
             f"its location has more than {MAX_FACTS_CHARS} characters, with its {len(fields)} partition fields; "
             "leave it out"
         )
-    oldest_job = next(
-        (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""
-    )
+    jobs = [job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))]
     return TableFacts(
-        oldest_job=oldest_job[:MOST_TEXT],
+        oldest_job=jobs[0][:MOST_TEXT] if jobs else "",
+        own_snapshots=len(jobs),
         rewritten_in=rewritten_by_others(metadata),
         location=metadata.location,
         format_version=metadata.format_version,

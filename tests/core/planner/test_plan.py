@@ -64,6 +64,24 @@ from support.planned import COLD, POLICY
             "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
         (
+            {"facts": facts(metadata_file_bytes=16 * MIB, snapshots=20_000, own_snapshots=10_001)},
+            Verdict.WAITING,
+            (
+                "cold and due, but metadata.json has 16.0 MiB (half of expire.max_metadata_size is 16.0 MiB), mostly of our "
+                "own 10001 snapshots, and writers write it with each commit: until some are expired: 10 of 4 files below 96.0 MiB"
+            ),
+        ),
+        (
+            {"facts": facts(metadata_file_bytes=16 * MIB - 1, snapshots=20_000, own_snapshots=10_001)},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
+        ),
+        (
+            {"facts": facts(metadata_file_bytes=64 * MIB, snapshots=20_000, own_snapshots=10_000)},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
+        ),
+        (
             {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW, until_ms=NOW + 5 * MINUTE)},
             Verdict.OFF,
             "paused, for another 5m: load test",
@@ -94,6 +112,9 @@ from support.planned import COLD, POLICY
         "quarantined",
         "audited",
         "audited-long-ago",
+        "crowded-by-us",
+        "not-crowded",
+        "crowded-by-writers",
         "paused",
         "paused-until-now",
         "of-a-type",

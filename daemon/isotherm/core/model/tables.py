@@ -109,6 +109,8 @@ class TableFacts:
     """Since when it was watched for such a snapshot, or None where that is long enough."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
+    own_snapshots: int = 0
+    """How many of the snapshots in its metadata are Isotherm's."""
     unsupported: str = ""
     """Why nothing of it can be compacted by this version, or empty where it can."""
     unpublished: tuple[Unpublished, ...] = ()

@@ -3,7 +3,8 @@
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.planner.view import View
-from isotherm.core.units import MINUTE_MS, span_text
+from isotherm.core.policy.policy import Policy
+from isotherm.core.units import MINUTE_MS, size_text, span_text
 
 QUARANTINE_FAILURES = 3
 """From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
@@ -37,6 +38,27 @@ def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict,
     times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"
     left = span_text(quarantine.until_ms - now_ms)
     return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)
+
+
+def table_waits(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
+    """What of the table as a whole keeps its partitions waiting, and when that is asked again."""
+    return not_published(view, now_ms) or crowded(view, policy, now_ms)
+
+
+def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
+    """What our own commits have made of metadata.json, which each commit of a writer writes anew; and when that is asked again.
+
+    They go with the next expiries. Where most snapshots are the writers' own, ours make no difference.
+    """
+    facts, expire = view.facts, policy.expire
+    size, limit = facts.metadata_file_bytes, int(expire.max_metadata_size) // 2
+    if size < limit or 2 * facts.own_snapshots <= facts.snapshots:
+        return None
+    why = (
+        f"metadata.json has {size_text(size)} (half of expire.max_metadata_size is {size_text(limit)}), mostly of "
+        f"our own {facts.own_snapshots} snapshots, and writers write it with each commit: until some are expired"
+    )
+    return why, Wake(at_ms=now_ms + LOOK_AGAIN_MS)
 
 
 def not_published(view: View, now_ms: int) -> tuple[str, Wake] | None:

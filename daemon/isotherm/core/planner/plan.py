@@ -21,7 +21,7 @@ from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
-from isotherm.core.planner.held import after_failures, not_published, standstill
+from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_limits import (
     budgets,
     limits,
@@ -141,7 +141,7 @@ def _decide_compaction(
     waits = (
         over_budget(partition, owed, take, view, policy, threshold, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
-        or not_published(view, now_ms)
+        or table_waits(view, policy, now_ms)
         or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
     )
     ripe = "cold and due" if old is None else "minor"

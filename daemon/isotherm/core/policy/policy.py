@@ -215,7 +215,9 @@ class Expire(Settings):
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot could have gone this long ago, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
-    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: each commit writes it."""
+    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: each commit writes it. Where
+    most of its snapshots are Isotherm's own, as with a backlog of many small partitions, nothing is compacted from half of
+    this on, until some are expired."""
     delete_after: Annotated[
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000

@@ -98,8 +98,9 @@ class ReplaceSnapshot:
     )
     """What was written in the place of a manifest, by its path and the files that leave it: what applies elsewhere may
     leave in one attempt and stay in the next."""
-    merged: dict[tuple[str, ...], ManifestFile] | None = None
-    """What the first attempt wrote in the place of several manifests, by their paths; None before it."""
+    merged: dict[tuple[tuple[str, int | None], ...], ManifestFile] | None = None
+    """What the first attempt wrote in the place of several manifests, by their paths and the first of their row ids, which
+    another commit may assign after a rollback; None before it."""
     new: dict[ManifestContent, ManifestFile] = field(default_factory=dict)
     """What was written of the new files; they never change either."""
     written: list[str] = field(default_factory=list)
@@ -213,16 +214,16 @@ class ReplaceSnapshot:
             ]
             for group in groups(settled, table.metadata.properties):
                 if (one := self._one_of(table, group)) is not None:
-                    self.merged[tuple(manifest.manifest_path for manifest in group)] = one
-        listed = {manifest.manifest_path for manifest in kept}
-        gone: set[str] = set()
+                    self.merged[tuple(_which(manifest) for manifest in group)] = one
+        listed = {_which(manifest) for manifest in kept}
+        gone: set[tuple[str, int | None]] = set()
         found: list[ManifestFile] = []
-        for paths, one in self.merged.items():
+        for some, one in self.merged.items():
             # Where one of them is gone by now, or has lost a file, the others stay as they are.
-            if listed.issuperset(paths):
+            if listed.issuperset(some):
                 found.append(one)
-                gone.update(paths)
-        return found + [manifest for manifest in kept if manifest.manifest_path not in gone]
+                gone.update(some)
+        return found + [manifest for manifest in kept if _which(manifest) not in gone]
 
     def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
         """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
@@ -279,7 +280,7 @@ class ReplaceSnapshot:
         one no row was written. Which deletes apply to it there, readers do not agree about.
         """
         # Row ids are assigned to a manifest of version 2 by the first commit of version 3: meanwhile, perhaps.
-        which = manifest.manifest_path, first_row_id(manifest), frozenset(leaving)
+        which = *_which(manifest), frozenset(leaving)
         if which in self.restated:
             return self.restated[which]
 
@@ -345,3 +346,7 @@ class ReplaceSnapshot:
             max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
             min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
         )
+
+
+def _which(manifest: ManifestFile) -> tuple[str, int | None]:
+    return manifest.manifest_path, first_row_id(manifest)
