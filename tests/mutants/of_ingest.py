@@ -82,6 +82,13 @@ MUTANTS = (
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),
     Mutant(
+        "a token that knows of a later cut than the marks is newer than all that its table gets from then on",
+        "isotherm_ingest/plan/places.py",
+        "newest_of(since, kafka.newest_cuts(judged)),",
+        "{**since, **kafka.newest_cuts(judged)},",
+        OF_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
+    ),
+    Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
         "self._found[position] = with_cut(self.of(position), cut)",

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from isotherm.runtime import clock, logs
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.plan.cuts import Cut, with_cut
+from isotherm_ingest.plan.cuts import Cut, Since, with_cut
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.places import Hole
 from isotherm_ingest.plan.topics import Topic
@@ -38,12 +38,16 @@ class CutTopics:
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
         self._found: dict[Position, tuple[Cut, ...]] = {}
+        self._newest_ms = 0
+        """The latest time that was heard of as that of a cut, also of one that is known by nothing else."""
 
     def recall(self, marks: Mapping[Position, Mark]) -> None:
         """Take up what marks say of their topics."""
         for position, mark in marks.items():
             self._is_of(position[0], mark.topic_id)
             self._found[position] = mark.cuts
+            self._is_later_than(one.seen_ms for one in mark.cuts)
+            self._is_later_than(mark.since.values())
 
     def told(self, kafka: Kafka, fronts: Mapping[Position, int]) -> tuple[Kafka, set[Position]]:
         """What the broker says with the cuts that are known, and which partitions it says it of for the first time.
@@ -54,13 +58,16 @@ class CutTopics:
         """
         for topic, one in kafka.ids.items():
             self._is_of(topic, one)
-        newest_ms = max((cuts[-1].seen_ms for cuts in self._found.values() if cuts), default=0)
         # Also where the clock was set back: a later cut has a later time.
-        kafka = replace(kafka, asked_ms=max(clock.now_ms(), newest_ms + 1))
+        kafka = replace(kafka, asked_ms=max(clock.now_ms(), self._newest_ms + 1))
         new = {one for one, end in kafka.ends.items() if fronts.get(one, 0) > end}
         for position in sorted(new):
             self._add(position, Cut(kafka.asked_ms, kafka.ends[position], fronts[position]))
         return replace(kafka, cuts={one: cuts for one in kafka.ends if (cuts := self.of(one))}), new
+
+    def heard(self, since: Since) -> None:
+        """Take up of which cuts a table knows: where the marks are lost, the next one must have a later time all the same."""
+        self._is_later_than(since.values())
 
     def note(self, holes: Iterable[Hole]) -> None:
         """Keep the cuts that tables have found, which have more than Kafka."""
@@ -80,7 +87,11 @@ class CutTopics:
             if one in marks
         }
 
+    def _is_later_than(self, times: Iterable[int]) -> None:
+        self._newest_ms = max([self._newest_ms, *times])
+
     def _add(self, position: Position, cut: Cut) -> None:
+        self._is_later_than([cut.seen_ms])
         self._found[position] = with_cut(self.of(position), cut)
         topic, partition = position
         logs.get().error(

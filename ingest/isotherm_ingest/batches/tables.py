@@ -249,6 +249,7 @@ class Tables:
                 state.lacks(portion.kafka)
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
+            self._cuts.heard((one if isinstance(one, Place) else one.look.place).cuts)
             if isinstance(one, Place):
                 self._succeeded(name, portions[name], Written(0, one), recovers=recovers)
         return {name: one for name, one in found.items() if isinstance(one, Ready)}

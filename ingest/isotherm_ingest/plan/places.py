@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from isotherm_ingest.plan.cuts import Cut, Since, left_of, unknown_to, unread
+from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.tables.offsets import Position
@@ -199,7 +199,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         kafka.of(topics).ids,
         tuple(told),
         tuple(halted),
-        {**since, **kafka.newest_cuts(judged)},
+        newest_of(since, kafka.newest_cuts(judged)),
     )
 
 

@@ -156,6 +156,45 @@ def test_a_driver_that_begins_without_its_newest_marks_sees_the_cut_by_what_the_
     assert after_it(pipeline) == [*range(6, 15)]
 
 
+@pytest.mark.parametrize("how", ["backfill", "accept"])
+def test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that(how):
+    """Power fails: the marks are those of before, and know of an earlier cut only."""
+    pipeline = begun(how)
+    cut(pipeline, 6)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 20)))
+    minutes(pipeline)
+    old = pipeline.store[ORDERS, 0]
+    cut(pipeline, 18)
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, *range(18, 28)))
+    minutes(pipeline)
+    pipeline.store[ORDERS, 0] = old
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, *range(28, 35)))
+    minutes(pipeline)
+    pipeline.start()
+    minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(6, 20), *range(18, 35)]
+    assert pipeline.lake.tables["shop.orders"].has == {(ORDERS, 0): 35}
+
+
+def test_a_cut_has_a_later_time_than_all_that_a_table_knows_of_though_marks_are_lost_and_the_clock_is_set_back():
+    pipeline = begun("halt")
+    pipeline.lake.tables["shop.orders"].cuts = {(ORDERS, 0): 10**15}
+    del pipeline.store[ORDERS, 0]
+    pipeline.start()
+    minutes(pipeline)
+    cut(pipeline, 6)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 15)))
+    minutes(pipeline)
+
+    assert pipeline.store[ORDERS, 0].cuts[-1].seen_ms > 10**15
+    assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([], True)
+
+
 def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():
     """It has taken over, and this one does not know that yet: its end is older than what the table says."""
     pipeline = begun("backfill")
