@@ -89,6 +89,13 @@ MUTANTS = (
         OF_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
     ),
     Mutant(
+        "a table whose token has expired while it was halted is filled with all that it has",
+        "isotherm_ingest/plan/places.py",
+        "hole.why == Lost.ROLLED_BACK and not is_untold",
+        "hole.why == Lost.ROLLED_BACK",
+        OF_CUTS + "test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice",
+    ),
+    Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
         "self._found[position] = with_cut(self.of(position), cut)",

@@ -187,7 +187,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         going_on[position] = after
         missing += holes
     for hole in missing:
-        (halted if _stands(hole, on_hole) else told).append(hole)
+        (halted if _stands(hole, found, on_hole) else told).append(hole)
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     left = {one: has for one in judged if (has := _left(one, vector.get(one), found, kafka)) is not None}
@@ -254,9 +254,16 @@ def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
     return bool(was and now and was != now)
 
 
-def _stands(hole: Hole, on_hole: OnHole) -> bool:
-    """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted."""
-    fillable = hole.why in {Lost.ROLLED_BACK, Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK}
+def _stands(hole: Hole, found: Found, on_hole: OnHole) -> bool:
+    """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted.
+
+    Nor can a hole whose table does not say any more what it has, as one that was halted until its token expired: all
+    that it has would be written once more.
+    """
+    is_untold = found.vector is None and found.history_is_cut
+    fillable = hole.why in {Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK} or (
+        hole.why == Lost.ROLLED_BACK and not is_untold
+    )
     return on_hole == "halt" or (on_hole == "backfill" and not fillable)
 
 

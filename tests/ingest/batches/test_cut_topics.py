@@ -195,6 +195,21 @@ def test_a_cut_has_a_later_time_than_all_that_a_table_knows_of_though_marks_are_
     assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([], True)
 
 
+def test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice():
+    """What it has nobody knows by then, so it cannot be filled; where it goes on is known."""
+    pipeline = begun("halt")
+    cut(pipeline, 6)
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, *range(6, 15)))
+    minutes(pipeline)
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.ids, table.cuts, table.is_cut = {}, {}, {}, True
+    for how, rows in (("backfill", []), ("accept", [*range(6, 15)])):
+        pipeline.start(says(how))
+        minutes(pipeline)
+        assert (after_it(pipeline), pipeline.is_left_out("orders")) == (rows, how == "backfill")
+
+
 def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():
     """It has taken over, and this one does not know that yet: its end is older than what the table says."""
     pipeline = begun("backfill")
