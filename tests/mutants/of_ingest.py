@@ -96,6 +96,13 @@ MUTANTS = (
         OF_CUTS + "test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice",
     ),
     Mutant(
+        "a halted table is passed by with what is for others, and forgets that it was halted",
+        TABLES,
+        "if state.known is None or state.is_halted:",
+        "if state.known is None:",
+        OF_CUTS + "test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it",
+    ),
+    Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
         "self._found[position] = with_cut(self.of(position), cut)",

@@ -79,6 +79,10 @@ class CutTopics:
         """Those of one partition, the oldest first."""
         return self._found.get(position, ())
 
+    def are_known(self, since: Since, positions: Iterable[Position]) -> bool:
+        """Whether offsets know of the newest cut of each of these partitions."""
+        return all(cuts[-1].seen_ms <= since.get(one, 0) for one in positions if (cuts := self.of(one)))
+
     def marks(self, marks: Mapping[Position, Mark], positions: Collection[Position]) -> dict[Position, Mark]:
         """The marks of partitions, with their cuts, and no further than the last of them."""
         return {

@@ -308,7 +308,7 @@ class Driver:
             )
         ]
         # One that failed is looked at with all of its topics: what one of them lacks is not mended by another.
-        doubtful = [*lost, *(name for name in self._tables.failed(behind) if name not in lost)]
+        doubtful = [*lost, *(name for name in self._tables.doubtful(behind) if name not in lost)]
         self._tables.look_again(doubtful, kafka, self._cluster, now_s, recovers=False)
         behind = {name: spans for name, spans in behind.items() if not self._tables.is_left_out(name, now_s)}
         some: dict[str, Mapping[Position, tuple[int, int]]] = {}

@@ -189,7 +189,7 @@ class Tables:
         by_topic = kafka.by_topic()
         portions = {}
         for name in names:
-            self._states[name].must_look = False
+            self._states[name].must_look &= not recovers  # then not all of its topics may be asked
             mine = Kafka()
             for topic in self._states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
@@ -202,9 +202,18 @@ class Tables:
                 self._states[name].must_look = True
             raise
 
-    def failed(self, names: Iterable[str]) -> list[str]:
-        """Those of them that failed when they were tried last, or that a hole has halted before this driver began."""
-        return [name for name in names if self._states[name].failures or self._states[name].is_halted]
+    def doubtful(self, lacks: Mapping[str, Collection[Position]]) -> list[str]:
+        """Those that must say where they stand before they get what they lack of some partitions.
+
+        They failed when they were tried last, a hole has halted them before this driver began, or there was a cut since.
+        """
+        return [
+            name
+            for name, positions in lacks.items()
+            if (state := self._states[name]).failures
+            or state.is_halted
+            or not self._cuts.are_known({} if state.known is None else state.known.cuts, positions)
+        ]
 
     def is_left_out(self, name: str, now_s: float) -> bool:
         """Whether a table failed, and is not to be tried yet."""
@@ -311,10 +320,16 @@ class Tables:
         return found
 
     def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str]) -> None:
-        """Nothing in these ranges was for these tables: those that were in step still are."""
+        """Nothing in these ranges was for these tables: those that were in step still are.
+
+        Not those that may lack something before them: one that is halted, or that has not said yet what a cut took from it.
+        """
         for name in names:
             state = self._states[name]
-            if state.known is None:
+            if state.known is None or state.is_halted:
+                continue
+            mine = [one for one in ranges if one[0] in state.topics and one in state.known.through]
+            if not self._cuts.are_known(state.known.cuts, mine):
                 continue
             through = dict(state.known.through)
             for position, (first, end) in ranges.items():

@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.tables.offsets import Source
+from support.messages import TOMBSTONE, envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
 CHANGELOG = CONFIG.replace("batch_messages: 4", "batch_messages: 100").replace(
@@ -208,6 +209,43 @@ def test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twic
         pipeline.start(says(how))
         minutes(pipeline)
         assert (after_it(pipeline), pipeline.is_left_out("orders")) == (rows, how == "backfill")
+
+
+@pytest.mark.parametrize("when", ["halted", "halted before a restart", "away in a restart"])
+def test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it(when):
+    """What it was still to get is lost. It is seen through to behind the cut, where the front begins."""
+    pipeline = Pipeline(says("halt"))
+    third = {"schema": 9, "value": envelope("third", ("id", "int64"))}
+    pipeline.send(*messages(ORDERS, *range(3)), *messages(ORDERS, 3, **third))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(4, 8), schema=TOMBSTONE))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = OSError("away")
+    pipeline.send(*messages(ORDERS, 8, 9))
+    pipeline.minute()
+    cut(pipeline, 6)
+    pipeline.turn()
+    if when == "away in a restart":
+        pipeline.start()
+        pipeline.send(*messages(ORDERS, *range(6, 20), **third))
+        pipeline.minute()
+    pipeline.errors.clear()
+    minutes(pipeline)
+    assert pipeline.is_left_out("orders")
+
+    if when == "halted before a restart":
+        pipeline.start()
+    if when != "away in a restart":
+        pipeline.send(*messages(ORDERS, *range(6, 20), **third))
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, 20))
+    minutes(pipeline)
+    assert (pipeline.rows("orders"), pipeline.is_left_out("orders")) == ([0, 1, 2], True)
+    assert pipeline.rows("third") == [3, *range(6, 20)]
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert (pipeline.rows("orders"), pipeline.is_left_out("orders")) == ([0, 1, 2, 20], False)
 
 
 def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():
