@@ -103,6 +103,13 @@ MUTANTS = (
         OF_CUTS + "test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it",
     ),
     Mutant(
+        "a cut that only a table shows is in no mark until the turn is over",
+        TABLES,
+        "        self._keep_cuts()\n",
+        "",
+        OF_CUTS + "test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it",
+    ),
+    Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
         "self._found[position] = with_cut(self.of(position), cut)",

@@ -120,7 +120,7 @@ class Writer:
         found = Found() if table is None else table.found()
         at = judged(found, portion, self.stream.on_hole, self.ask)
         if at.halted:
-            raise Halted(self.name, at.halted)
+            raise Halted(self.name, at)
         if wanted_from(at, portion) is None:
             return at
         table = table or self.lake.make(self.name)

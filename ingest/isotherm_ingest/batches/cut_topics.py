@@ -4,14 +4,13 @@ They are kept beside the offsets of the marks, because the end says nothing any 
 other messages.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from isotherm.runtime import clock, logs
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.plan.cuts import Cut, Since, with_cut
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole
 from isotherm_ingest.plan.topics import Topic
 from isotherm_ingest.tables.offsets import Position
 
@@ -69,11 +68,14 @@ class CutTopics:
         """Take up of which cuts a table knows: where the marks are lost, the next one must have a later time all the same."""
         self._is_later_than(since.values())
 
-    def note(self, holes: Iterable[Hole]) -> None:
-        """Keep the cuts that tables have found, which have more than Kafka."""
-        for hole in holes:
-            if hole.cut is not None and all(one.seen_ms < hole.cut.seen_ms for one in self.of(hole.position)):
-                self._add(hole.position, hole.cut)
+    def note(self, seen: Mapping[Position, Cut]) -> set[str]:
+        """Keep the cuts that a table shows, which has more than Kafka; gives the topics of those that nobody knew of."""
+        new = {
+            one: cut for one, cut in seen.items() if all(old.seen_ms < cut.seen_ms for old in self.of(one))
+        }
+        for position, cut in new.items():
+            self._add(position, cut)
+        return {topic for topic, _ in new}
 
     def of(self, position: Position) -> tuple[Cut, ...]:
         """Those of one partition, the oldest first."""
@@ -83,12 +85,16 @@ class CutTopics:
         """Whether offsets know of the newest cut of each of these partitions."""
         return all(cuts[-1].seen_ms <= since.get(one, 0) for one in positions if (cuts := self.of(one)))
 
-    def marks(self, marks: Mapping[Position, Mark], positions: Collection[Position]) -> dict[Position, Mark]:
-        """The marks of partitions, with their cuts, and no further than the last of them."""
+    def unmarked(self, marks: Mapping[Position, Mark]) -> set[Position]:
+        """The partitions whose marks do not tell of all their cuts yet, or that have none."""
+        none = Mark(0)
+        return {one for one, cuts in self._found.items() if cuts and marks.get(one, none).cuts != cuts}
+
+    def marks(self, marks: Mapping[Position, Mark]) -> dict[Position, Mark]:
+        """Those of the marks that do not tell of all cuts yet, with these, and no further than the last of them."""
         return {
             one: replace(marks[one], through=min(marks[one].through, self.of(one)[-1].end), cuts=self.of(one))
-            for one in positions
-            if one in marks
+            for one in self.unmarked(marks) & marks.keys()
         }
 
     def _is_later_than(self, times: Iterable[int]) -> None:

@@ -144,8 +144,6 @@ class Hole:
     """The offset that the table would go on from."""
     resumes: int
     """The offset to go on from if the loss is accepted."""
-    cut: Cut | None = None
-    """Which one, where the topic was cut back."""
 
     def __str__(self) -> str:
         topic, partition = self.position
@@ -167,6 +165,8 @@ class Place:
     """Holes that a person must decide about."""
     cuts: Since = field(default_factory=dict)
     """Of which cuts these offsets know."""
+    seen: Mapping[Position, Cut] = field(default_factory=dict)
+    """Cuts that nobody knew of before: the table has, or has seen, more than there is."""
 
     def known(self, through: Mapping[Position, int]) -> Known:
         """The place, once everything below `through` was seen."""
@@ -181,6 +181,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     halted: list[Hole] = []
     found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
+    before = kafka.cuts
     for position in (judged := kafka.positions(topics)):
         kafka = _with_new_cut(position, found, known, kafka)
         after, holes = _after(position, found, known, kafka, on_hole)
@@ -200,6 +201,7 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         tuple(told),
         tuple(halted),
         newest_of(since, kafka.newest_cuts(judged)),
+        {one: cuts[-1] for one, cuts in kafka.cuts.items() if len(cuts) > len(before.get(one, ()))},
     )
 
 
@@ -332,8 +334,8 @@ def _cut_back(
             return None
         lost = unread(known.through[position], new)
     if has is not None and (end := left_of(has, unknown)) < has:
-        return Hole(Lost.CUT_BACK, position, has, end, unknown[-1])
-    return None if lost is None else Hole(Lost.CUT_BACK, position, lost.front, lost.end, lost)
+        return Hole(Lost.CUT_BACK, position, has, end)
+    return None if lost is None else Hole(Lost.CUT_BACK, position, lost.front, lost.end)
 
 
 def _since(

@@ -248,6 +248,49 @@ def test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_
     assert (pipeline.rows("orders"), pipeline.is_left_out("orders")) == ([0, 1, 2, 20], False)
 
 
+@pytest.mark.parametrize("marks", ["old", "lost"])
+def test_a_cut_that_only_a_table_shows_is_marked_before_the_driver_has_begun(marks):
+    """Power fails: the table has more than the marks say. The driver ends in its first turn, and the topic grows again."""
+    pipeline = begun("halt")
+    old = pipeline.store[ORDERS, 0]
+    pipeline.send(*messages(ORDERS, *range(10, 20)))
+    minutes(pipeline)
+    pipeline.store.pop((ORDERS, 0))
+    if marks == "old":
+        pipeline.store[ORDERS, 0] = old
+    cut(pipeline, 15)
+    pipeline.start()
+    assert [(one.end, one.front) for one in pipeline.store[ORDERS, 0].cuts] == [(15, 20)]
+
+    pipeline.send(*messages(ORDERS, *range(15, 30)))
+    pipeline.start()
+    minutes(pipeline)
+    assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([*range(10, 20)], True)
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert after_it(pipeline) == [*range(10, 20), *range(15, 30)]
+
+
+def test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it():
+    """Another table of the topic, in the same batch, is written once the cut is known to it."""
+    pipeline = begun("accept")
+    other = {"schema": 8, "value": envelope("other", ("id", "int64"))}
+    pipeline.send(*messages(ORDERS, 10, **other))
+    minutes(pipeline)
+    pipeline.lake.tables["shop.orders"].says(Source({ORDERS: {0: 20}}))
+    pipeline.send(*messages(ORDERS, 11, 13), *messages(ORDERS, 12, **other))
+    marked = []
+    pipeline.session.meanwhile.append(lambda: marked.extend(pipeline.store[ORDERS, 0].cuts))
+    pipeline.now_s += 60
+    pipeline.turn()
+    minutes(pipeline)
+
+    assert [(one.end, one.front) for one in marked] == [(14, 20)]
+    table = pipeline.lake.tables["shop.other"]
+    assert (pipeline.rows("other"), table.cuts) == ([10, 12], {(ORDERS, 0): marked[0].seen_ms})
+
+
 def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():
     """It has taken over, and this one does not know that yet: its end is older than what the table says."""
     pipeline = begun("backfill")
