@@ -112,14 +112,14 @@ MUTANTS = (
     Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
-        "self._found[position] = with_cut(self.of(position), cut)",
+        'self._found[position] = self._ids.get(topic, ""), with_cut(self.of(position), cut)',
         "pass",
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),
     Mutant(
         "a driver that begins knows nothing of the cuts that the one before has seen",
         "isotherm_ingest/batches/cut_topics.py",
-        "self._found[position] = mark.cuts",
+        "self._found[position] = mark.topic_id, mark.cuts",
         "pass",
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),

@@ -36,15 +36,19 @@ class CutTopics:
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
-        self._found: dict[Position, tuple[Cut, ...]] = {}
+        """By topic, its id when the broker was last asked."""
+        self._found: dict[Position, tuple[str, tuple[Cut, ...]]] = {}
+        """The cuts of a partition, and the id of the topic that it was of."""
         self._newest_ms = 0
         """The latest time that was heard of as that of a cut, also of one that is known by nothing else."""
 
     def recall(self, marks: Mapping[Position, Mark]) -> None:
-        """Take up what marks say of their topics."""
+        """Take up what marks say of their partitions. A cut that is known here may not be in them yet."""
         for position, mark in marks.items():
-            self._is_of(position[0], mark.topic_id)
-            self._found[position] = mark.cuts
+            known_id, known = self._found.get(position, ("", ()))
+            newest_ms = known[-1].seen_ms if known and mark.is_of(known_id) else 0
+            if mark.cuts and mark.cuts[-1].seen_ms >= newest_ms:
+                self._found[position] = mark.topic_id, mark.cuts
             self._is_later_than(one.seen_ms for one in mark.cuts)
             self._is_later_than(mark.since.values())
 
@@ -55,8 +59,12 @@ class CutTopics:
             kafka: as the broker said it just now.
             fronts: up to where its partitions were read, of the topics that are there.
         """
-        for topic, one in kafka.ids.items():
-            self._is_of(topic, one)
+        self._ids |= {topic: one for topic, one in kafka.ids.items() if one}
+        self._found = {
+            position: (topic_id, cuts)
+            for position, (topic_id, cuts) in self._found.items()
+            if self._ids.get(position[0], topic_id) == topic_id or not topic_id
+        }
         # Also where the clock was set back: a later cut has a later time.
         kafka = replace(kafka, asked_ms=max(clock.now_ms(), self._newest_ms + 1))
         new = {one for one, end in kafka.ends.items() if fronts.get(one, 0) > end}
@@ -79,7 +87,7 @@ class CutTopics:
 
     def of(self, position: Position) -> tuple[Cut, ...]:
         """Those of one partition, the oldest first."""
-        return self._found.get(position, ())
+        return self._found.get(position, ("", ()))[1]
 
     def are_known(self, since: Since, positions: Iterable[Position]) -> bool:
         """Whether offsets know of the newest cut of each of these partitions."""
@@ -88,13 +96,14 @@ class CutTopics:
     def unmarked(self, marks: Mapping[Position, Mark]) -> set[Position]:
         """The partitions whose marks do not tell of all their cuts yet, or that have none."""
         none = Mark(0)
-        return {one for one, cuts in self._found.items() if cuts and marks.get(one, none).cuts != cuts}
+        return {one for one, (_, cuts) in self._found.items() if marks.get(one, none).cuts != cuts}
 
     def marks(self, marks: Mapping[Position, Mark]) -> dict[Position, Mark]:
         """Those of the marks that do not tell of all cuts yet, with these, and no further than the last of them."""
         return {
             one: replace(marks[one], through=min(marks[one].through, self.of(one)[-1].end), cuts=self.of(one))
             for one in self.unmarked(marks) & marks.keys()
+            if marks[one].is_of(self._found[one][0])
         }
 
     def _is_later_than(self, times: Iterable[int]) -> None:
@@ -102,13 +111,8 @@ class CutTopics:
 
     def _add(self, position: Position, cut: Cut) -> None:
         self._is_later_than([cut.seen_ms])
-        self._found[position] = with_cut(self.of(position), cut)
         topic, partition = position
+        self._found[position] = self._ids.get(topic, ""), with_cut(self.of(position), cut)
         logs.get().error(
             "topic_cut_back", topic=topic, partition=partition, read_to=cut.front, ends_at=cut.end
         )
-
-    def _is_of(self, topic: str, topic_id: str) -> None:
-        if topic_id and self._ids.get(topic, topic_id) != topic_id:
-            self._found = {position: cuts for position, cuts in self._found.items() if position[0] != topic}
-        self._ids[topic] = topic_id or self._ids.get(topic, "")
