@@ -110,6 +110,14 @@ MUTANTS = (
         OF_CUTS + "test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it",
     ),
     Mutant(
+        "a leader that the others have left behind is believed that the topic was cut back",
+        "isotherm_ingest/batches/cut_topics.py",
+        "        if not doubtful:\n",
+        "        if True:\n",
+        "ingest/batches/test_known_cuts.py::"
+        "test_an_end_before_what_was_read_is_believed_once_it_is_said_again",
+    ),
+    Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
         "isotherm_ingest/batches/cut_topics.py",
         'self._found[position] = self._ids.get(topic, ""), with_cut(self.of(position), cut)',

@@ -4,7 +4,7 @@ They are kept beside the offsets of the marks, because the end says nothing any 
 other messages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from isotherm.runtime import clock, logs
@@ -34,7 +34,13 @@ def seen_of(kafka: Kafka, marks: Mapping[Position, Mark], topics: Mapping[str, T
 class CutTopics:
     """Knows the cuts of each topic, and forgets them with the topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Callable[[Collection[str]], Kafka]) -> None:
+        """Knows of none yet.
+
+        Args:
+            ask: asks the broker now where some topics end, and which they are.
+        """
+        self._ask = ask
         self._ids: dict[str, str] = {}
         """By topic, its id when the broker was last asked."""
         self._found: dict[Position, tuple[str, tuple[Cut, ...]]] = {}
@@ -56,9 +62,11 @@ class CutTopics:
         """What the broker says with the cuts that are known, and which partitions it says it of for the first time.
 
         Args:
-            kafka: as the broker said it just now.
+            kafka: as the broker said it just now. An end before what was read is believed once it says so again: a leader
+                that the others have left behind may have answered, or there is none to answer.
             fronts: up to where its partitions were read, of the topics that are there.
         """
+        kafka = self._asked_again(kafka, {topic for topic, _ in _beyond(kafka, fronts)})
         self._ids |= {topic: one for topic, one in kafka.ids.items() if one}
         self._found = {
             position: (topic_id, cuts)
@@ -67,7 +75,7 @@ class CutTopics:
         }
         # Also where the clock was set back: a later cut has a later time.
         kafka = replace(kafka, asked_ms=max(clock.now_ms(), self._newest_ms + 1))
-        new = {one for one, end in kafka.ends.items() if fronts.get(one, 0) > end}
+        new = _beyond(kafka, fronts)
         for position in sorted(new):
             self._add(position, Cut(kafka.asked_ms, kafka.ends[position], fronts[position]))
         return replace(kafka, cuts={one: cuts for one in kafka.ends if (cuts := self.of(one))}), new
@@ -106,6 +114,22 @@ class CutTopics:
             if marks[one].is_of(self._found[one][0])
         }
 
+    def _asked_again(self, kafka: Kafka, doubtful: Collection[str]) -> Kafka:
+        """The same, with the ends of some topics as they are said now; nothing of those partitions that do not answer."""
+        if not doubtful:
+            return kafka
+        now = self._ask(doubtful)
+        untold = {
+            one
+            for one in kafka.positions(doubtful)
+            if one not in now.ends or now.ids.get(one[0]) != kafka.ids.get(one[0])
+        }
+        return replace(
+            kafka,
+            starts={one: start for one, start in kafka.starts.items() if one not in untold},
+            ends={one: now.ends.get(one, end) for one, end in kafka.ends.items() if one not in untold},
+        )
+
     def _is_later_than(self, times: Iterable[int]) -> None:
         self._newest_ms = max([self._newest_ms, *times])
 
@@ -116,3 +140,8 @@ class CutTopics:
         logs.get().error(
             "topic_cut_back", topic=topic, partition=partition, read_to=cut.front, ends_at=cut.end
         )
+
+
+def _beyond(kafka: Kafka, fronts: Mapping[Position, int]) -> set[Position]:
+    """The partitions that end before where they were read to."""
+    return {one for one, end in kafka.ends.items() if fronts.get(one, 0) > end}

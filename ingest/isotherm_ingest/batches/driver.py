@@ -79,7 +79,7 @@ class Driver:
         self._topics: dict[str, Topic] = {}
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
-        self._cuts = CutTopics()
+        self._cuts = CutTopics(tools.ask)
         self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._mark_cuts)
         self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
