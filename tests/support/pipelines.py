@@ -6,7 +6,7 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Found
+from isotherm_ingest.plan.places import Found, Place
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged
@@ -95,6 +95,13 @@ class Lake:
 
 
 @dataclass
+class Look:
+    """A table that is to be written, as it was found."""
+
+    place: Place
+
+
+@dataclass
 class Writer:
     """Writes as the real one does, into a table in memory."""
 
@@ -113,7 +120,7 @@ class Writer:
         found = Found() if table is None else table.found()
         at = judged(found, portion, self.stream.on_hole, self.ask)
         if at.halted:
-            raise Halted(self.name, at.halted)
+            raise Halted(self.name, at)
         if wanted_from(at, portion) is None:
             return at
         table = table or self.lake.make(self.name)
@@ -122,7 +129,7 @@ class Writer:
         table.properties |= missing_properties(
             self.name, self.stream, key, table.properties, portion.groups, had
         )
-        return Ready(portion, replace(at, uuid=table.uuid), None)
+        return Ready(portion, Look(replace(at, uuid=table.uuid)), None)
 
     def forget(self, ready, done):
         self.lake.forgotten.append((ready, done))
@@ -130,7 +137,7 @@ class Writer:
     def write(self, ready, done):
         if self.name in self.errors:
             raise self.errors[self.name]
-        portion, at, table = ready.portion, ready.look, self.lake.load(self.name)
+        portion, at, table = ready.portion, ready.look.place, self.lake.load(self.name)
         self.dead_letters.send(done.letters())
         schemas = {(group.topic, group.number) for group in portion.groups}
         mine = [
@@ -145,12 +152,13 @@ class Writer:
         if len(mine) > self.lake.rooms.get(self.name, len(mine)):
             raise RuntimeError(self.lake.no_room)
         table.rows += [(one.topic, one.partition, one.offset) for one in mine]
+        vector = vector_of(at.vector)
         if mine:
             table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
-            vector = merge(vector_of(at.vector), vector_of(ends))
+            vector = merge(vector, vector_of(ends))
             table.says(Source(vector, "", {**table.ids, **portion.kafka.ids}, at.cuts))
-        return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))
+        return Written(len(mine), replace(at, uuid=table.uuid, vector=positions_of(vector)))
 
 
 class Outbox:

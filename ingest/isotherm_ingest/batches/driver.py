@@ -23,7 +23,7 @@ from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import Marks, known_of, named, with_known
+from isotherm_ingest.marks import Marks, TakenOver, known_of, named, with_known
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.places import Hole, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
@@ -79,8 +79,8 @@ class Driver:
         self._topics: dict[str, Topic] = {}
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
-        self._cuts = CutTopics()
-        self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts)
+        self._cuts = CutTopics(tools.ask)
+        self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._mark_cuts)
         self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
@@ -112,6 +112,8 @@ class Driver:
             self._tables.begin(name, self._known(name), there)
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
         self._meet(list(self._topics), kafka, are_new=True)
+        if unmarked := self._cuts.unmarked(self._marked):  # the marks are lost, and tables show a cut
+            self._remember({topic for topic, _ in unmarked}, now_s)
 
     def turn(self, now_s: float) -> bool:
         """One look at Kafka, and a batch of what is due; gives whether something is left to do at once.
@@ -232,7 +234,7 @@ class Driver:
     def _with_cuts(self, kafka: Kafka) -> Kafka:
         """What the broker says, with the cuts of its topics. A new one is marked before anybody writes behind it."""
         kafka, new = self._cuts.told(kafka, seen_of(kafka, self._marked, self._topics))
-        self._commit(self._cuts.marks(self._marked, new))
+        self._mark_cuts()
         self._tables.look_soon({name for topic, _ in new for name in self._tables.of_topic(topic)})
         return kafka
 
@@ -277,7 +279,7 @@ class Driver:
         mine = {position: span for position, span in ranges.items() if position[0] in topics}
         try:
             self._batches.run(mine, kafka, self._known, now_s, front=self._front())
-        except (CatalogAway, Py4JNetworkError, ConnectionError):
+        except (CatalogAway, TakenOver, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
             self._broker.cluster_id()  # raises where no topic can be blamed
@@ -308,7 +310,7 @@ class Driver:
             )
         ]
         # One that failed is looked at with all of its topics: what one of them lacks is not mended by another.
-        doubtful = [*lost, *(name for name in self._tables.failed(behind) if name not in lost)]
+        doubtful = [*lost, *(name for name in self._tables.doubtful(behind) if name not in lost)]
         self._tables.look_again(doubtful, kafka, self._cluster, now_s, recovers=False)
         behind = {name: spans for name, spans in behind.items() if not self._tables.is_left_out(name, now_s)}
         some: dict[str, Mapping[Position, tuple[int, int]]] = {}
@@ -341,7 +343,7 @@ class Driver:
         self._tables.served(some, now_s)
         try:
             self._batches.run(ranges, kafka, self._known, now_s, only)
-        except (CatalogAway, Py4JNetworkError, ConnectionError):
+        except (CatalogAway, TakenOver, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
             self._broker.cluster_id()  # as above
@@ -373,18 +375,17 @@ class Driver:
         for committed in self._marks.write(marks):
             self._marked |= committed
 
+    def _mark_cuts(self) -> None:
+        """Commit the cuts that no mark tells of yet: before anybody writes behind them, or forgets them."""
+        self._commit(self._cuts.marks(self._marked))
+
     def _marks_of(self, topic: Topic, known: Mapping[str, Known]) -> dict[Position, Mark]:
         """How far the topic was seen through, with what is known of its tables, also of those that are gone."""
         readers = {name: known[name] for name in self._tables.of_topic(topic.name) & known.keys()}
-        return {
-            position: with_known(
-                Mark(seen, topic.topic_id, cuts=self._cuts.of(position)),
-                self._marked.get(position),
-                position,
-                readers,
-            )
-            for position, seen in topic.through.items()
+        new = {
+            one: Mark(seen, topic.topic_id, cuts=self._cuts.of(one)) for one, seen in topic.through.items()
         }
+        return {one: with_known(mark, self._marked.get(one), one, readers) for one, mark in new.items()}
 
     def _measure(self, ends: Kafka) -> None:
         """What waits; and of what was asked in this turn, how much of what Kafka holds."""

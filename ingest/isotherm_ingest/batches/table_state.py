@@ -1,6 +1,6 @@
 """One table, as this driver knows it: where it stands, and how it fares."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from isotherm_ingest.plan.kafka import Kafka
@@ -101,3 +101,27 @@ class TableState:
         return all(
             (needs := self.needs(position)) is None or needs >= first for position, first in begins.items()
         )
+
+
+def least(tables: Iterable[Known], position: Position, topic_id: str) -> int | None:
+    """The least offset that any of some tables needs of a partition, or None where none has read it."""
+    return min(
+        (
+            one.through[position]
+            for one in tables
+            if position in one.vector and one.topic_ids.get(position[0], "") == topic_id
+        ),
+        default=None,
+    )
+
+
+def needs(tables: Iterable[Known], topic: str, topic_id: str) -> dict[Position, int]:
+    """The least that any of some tables needs next of each partition. What it has of another topic of that name is nothing."""
+    found: dict[Position, int] = {}
+    for known in tables:
+        is_other = known.topic_ids.get(topic, topic_id) not in {topic_id, ""}
+        for position, through in known.through.items():
+            if position[0] == topic:
+                needed = 0 if is_other else through
+                found[position] = min(needed, found.get(position, needed))
+    return found

@@ -16,7 +16,7 @@ from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
 from isotherm_ingest.batches.table_names import may_be
-from isotherm_ingest.batches.table_state import Front, TableState
+from isotherm_ingest.batches.table_state import Front, TableState, least, needs
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.places import Hole, Known, Place
@@ -46,13 +46,14 @@ class Tables:
         outbox: Outbox,
         make_writer: Callable[[str, Stream, Sessions, Tools], TableWriter],
         cuts: CutTopics,
+        keep_cuts: Callable[[], None],
     ) -> None:
         self._config = config
         self._sessions = Sessions(spark)
         self._tools = tools
         self._outbox = outbox
         self._make_writer = make_writer
-        self._cuts = cuts
+        self._cuts, self._keep_cuts = cuts, keep_cuts
         self._states: dict[str, TableState] = {}
         self._readers: dict[str, set[str]] = {}
         """By topic, the tables that have rows from it."""
@@ -113,30 +114,14 @@ class Tables:
 
     def least(self, position: Position, topic_id: str) -> int | None:
         """The least offset that a table of the topic needs of a partition, or None where none has read it."""
-        known = [one for name in self.of_topic(position[0]) if (one := self._states[name].known) is not None]
-        return min(
-            (
-                one.through[position]
-                for one in known
-                if position in one.vector and one.topic_ids.get(position[0], "") == topic_id
-            ),
-            default=None,
-        )
+        return least(self._known_of(position[0]), position, topic_id)
 
     def needs(self, topic: str, topic_id: str) -> dict[Position, int]:
-        """The least that any table of a topic needs next of each partition, also one that is left out.
+        """The least that any table of a topic needs next of each partition, also one that is left out."""
+        return needs(self._known_of(topic), topic, topic_id)
 
-        What it has of another topic of that name is nothing.
-        """
-        least: dict[Position, int] = {}
-        for name in self.of_topic(topic):
-            known = self._states[name].known
-            is_other = known is not None and known.topic_ids.get(topic, topic_id) not in {topic_id, ""}
-            for position, through in ({} if known is None else known.through).items():
-                if position[0] == topic:
-                    needed = 0 if is_other else through
-                    least[position] = min(needed, least.get(position, needed))
-        return least
+    def _known_of(self, topic: str) -> list[Known]:
+        return [known for name in self.of_topic(topic) if (known := self._states[name].known) is not None]
 
     def look_soon(self, names: Iterable[str]) -> None:
         """Have these say where they stand: somebody has seen that they are not what they were."""
@@ -189,7 +174,7 @@ class Tables:
         by_topic = kafka.by_topic()
         portions = {}
         for name in names:
-            self._states[name].must_look = False
+            self._states[name].must_look &= not recovers  # then not all of its topics may be asked
             mine = Kafka()
             for topic in self._states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
@@ -202,9 +187,18 @@ class Tables:
                 self._states[name].must_look = True
             raise
 
-    def failed(self, names: Iterable[str]) -> list[str]:
-        """Those of them that failed when they were tried last, or that a hole has halted before this driver began."""
-        return [name for name in names if self._states[name].failures or self._states[name].is_halted]
+    def doubtful(self, lacks: Mapping[str, Collection[Position]]) -> list[str]:
+        """Those that must say where they stand before they get what they lack of some partitions.
+
+        They failed when they were tried last, a hole has halted them before this driver began, or there was a cut since.
+        """
+        return [
+            name
+            for name, positions in lacks.items()
+            if (state := self._states[name]).failures
+            or state.is_halted
+            or not self._cuts.are_known({} if state.known is None else state.known.cuts, positions)
+        ]
 
     def is_left_out(self, name: str, now_s: float) -> bool:
         """Whether a table failed, and is not to be tried yet."""
@@ -251,7 +245,16 @@ class Tables:
         for name, one in found.items():
             if isinstance(one, Place):
                 self._succeeded(name, portions[name], Written(0, one), recovers=recovers)
-        return {name: one for name, one in found.items() if isinstance(one, Ready)}
+            else:
+                self._hear(one.look.place)
+        self._keep_cuts()
+        ready = {name: one for name, one in found.items() if isinstance(one, Ready)}
+        for name, one in list(ready.items()):
+            # Another table has just shown a cut: what this one would write knows nothing of it.
+            if not self._cuts.are_known(one.look.place.cuts, one.portion.ranges):
+                self._states[name].lacks(one.portion.kafka)
+                del ready[name]
+        return ready
 
     def _prepare(self, name: str, portion: Portion) -> Ready | Place:
         state = self._states[name]
@@ -289,10 +292,13 @@ class Tables:
             try:
                 found[name] = future.result()
             except Behind as behind:
+                self._hear(behind.place)
                 self._tell(name, behind.place.told)
                 self._states[name].stands_at(behind.place, {})
             except Exception as err:  # noqa: BLE001 (isolated here, counted, told, and tried again)
                 errors[name] = err
+                if isinstance(err, Halted):
+                    self._hear(err.place)
         if (
             errors
             and len(errors) == len(futures)
@@ -310,10 +316,16 @@ class Tables:
         return found
 
     def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str]) -> None:
-        """Nothing in these ranges was for these tables: those that were in step still are."""
+        """Nothing in these ranges was for these tables: those that were in step still are.
+
+        Not those that may lack something before them: one that is halted, or that has not said yet what a cut took from it.
+        """
         for name in names:
             state = self._states[name]
-            if state.known is None:
+            if state.known is None or state.is_halted:
+                continue
+            mine = [one for one in ranges if one[0] in state.topics and one in state.known.through]
+            if not self._cuts.are_known(state.known.cuts, mine):
                 continue
             through = dict(state.known.through)
             for position, (first, end) in ranges.items():
@@ -329,6 +341,7 @@ class Tables:
 
     def _succeeded(self, name: str, portion: Portion, written: Written, *, recovers: bool = True) -> None:
         state = self._states[name]
+        self._hear(written.place)
         self._tell(name, written.place.told)
         if portion.batch != LOOK:
             state.at_most = more(state.at_most)
@@ -340,6 +353,12 @@ class Tables:
         state.failures = 0
         self._tools.metrics.quarantined.labels(name).set(0)
 
+    def _hear(self, place: Place) -> None:
+        """Keep of which cuts a table knows. Where it is the first to show one, all tables of the topic must look."""
+        self._cuts.heard(place.cuts)
+        for topic in self._cuts.note(place.seen):
+            self.look_soon(self.of_topic(topic))
+
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
         state = self._states[name]
         state.failures += 1
@@ -347,7 +366,7 @@ class Tables:
         wait_s = pause_s(state.failures)
         state.retry_at_s = now_s + wait_s
         self._tools.metrics.quarantined.labels(name).set(1)
-        self._count(name, err.holes if isinstance(err, Halted) else ())
+        self._count(name, err.place.halted if isinstance(err, Halted) else ())
         logs.get().error(
             "batch_failed",
             table=name,
@@ -365,7 +384,6 @@ class Tables:
             logs.get().error("changes_missing", table=name, hole=str(hole))
 
     def _count(self, name: str, holes: tuple[Hole, ...]) -> None:
-        self._cuts.note(holes)
         for why in {hole.why for hole in holes}:
             self._tools.metrics.holes.labels(name, why).inc()
 

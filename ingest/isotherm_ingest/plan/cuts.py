@@ -38,6 +38,11 @@ def unknown_to(since: Since, position: Position, cuts: Cuts) -> Sequence[Cut]:
     return [cut for cut in cuts.get(position, ()) if cut.seen_ms > since.get(position, 0)]
 
 
+def newest_of(one: Since, other: Since) -> dict[Position, int]:
+    """Of each partition, the later of two times. Either may be behind: a table may know of a cut that no mark tells of."""
+    return {position: max(one.get(position, 0), other.get(position, 0)) for position in {**one, **other}}
+
+
 def left_of(offset: int, cuts: Sequence[Cut]) -> int:
     """The offset, or where the lowest of the cuts is that are below it."""
     return min([offset, *(cut.end for cut in cuts)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from isotherm_ingest.plan.cuts import Cut, Since, left_of, unknown_to, unread
+from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.tables.offsets import Position
@@ -144,8 +144,6 @@ class Hole:
     """The offset that the table would go on from."""
     resumes: int
     """The offset to go on from if the loss is accepted."""
-    cut: Cut | None = None
-    """Which one, where the topic was cut back."""
 
     def __str__(self) -> str:
         topic, partition = self.position
@@ -167,6 +165,8 @@ class Place:
     """Holes that a person must decide about."""
     cuts: Since = field(default_factory=dict)
     """Of which cuts these offsets know."""
+    seen: Mapping[Position, Cut] = field(default_factory=dict)
+    """Cuts that nobody knew of before: the table has, or has seen, more than there is."""
 
     def known(self, through: Mapping[Position, int]) -> Known:
         """The place, once everything below `through` was seen."""
@@ -181,13 +181,14 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     halted: list[Hole] = []
     found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
+    before = kafka.cuts
     for position in (judged := kafka.positions(topics)):
         kafka = _with_new_cut(position, found, known, kafka)
         after, holes = _after(position, found, known, kafka, on_hole)
         going_on[position] = after
         missing += holes
     for hole in missing:
-        (halted if _stands(hole, on_hole) else told).append(hole)
+        (halted if _stands(hole, found, on_hole) else told).append(hole)
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     left = {one: has for one in judged if (has := _left(one, vector.get(one), found, kafka)) is not None}
@@ -199,7 +200,8 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         kafka.of(topics).ids,
         tuple(told),
         tuple(halted),
-        {**since, **kafka.newest_cuts(judged)},
+        newest_of(since, kafka.newest_cuts(judged)),
+        {one: cuts[-1] for one, cuts in kafka.cuts.items() if len(cuts) > len(before.get(one, ()))},
     )
 
 
@@ -254,9 +256,16 @@ def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
     return bool(was and now and was != now)
 
 
-def _stands(hole: Hole, on_hole: OnHole) -> bool:
-    """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted."""
-    fillable = hole.why in {Lost.ROLLED_BACK, Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK}
+def _stands(hole: Hole, found: Found, on_hole: OnHole) -> bool:
+    """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted.
+
+    Nor can a hole whose table does not say any more what it has, as one that was halted until its token expired: all
+    that it has would be written once more.
+    """
+    is_untold = found.vector is None and found.history_is_cut
+    fillable = hole.why in {Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK} or (
+        hole.why == Lost.ROLLED_BACK and not is_untold
+    )
     return on_hole == "halt" or (on_hole == "backfill" and not fillable)
 
 
@@ -325,8 +334,8 @@ def _cut_back(
             return None
         lost = unread(known.through[position], new)
     if has is not None and (end := left_of(has, unknown)) < has:
-        return Hole(Lost.CUT_BACK, position, has, end, unknown[-1])
-    return None if lost is None else Hole(Lost.CUT_BACK, position, lost.front, lost.end, lost)
+        return Hole(Lost.CUT_BACK, position, has, end)
+    return None if lost is None else Hole(Lost.CUT_BACK, position, lost.front, lost.end)
 
 
 def _since(

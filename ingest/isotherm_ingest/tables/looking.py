@@ -220,7 +220,7 @@ class Looking:
             )
         at = judged(found, portion, self._stream.on_hole, self._tools.ask)
         if at.halted:
-            raise Halted(self._name, at.halted)
+            raise Halted(self._name, at)
         source = Source(offsets.vector_of(at.vector), portion.cluster, recalled(found, known).topic_ids)
         return at, source, None if token is None else token.valid_through_ms
 

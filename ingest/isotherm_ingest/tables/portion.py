@@ -9,7 +9,7 @@ import pyarrow as pa
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole, Known, Place
+from isotherm_ingest.plan.places import Known, Place
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.workers.survey import Survey
@@ -63,12 +63,12 @@ class Behind(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
 class Halted(TableRefused):
     """The table lacks changes, and its stream's `on_hole` leaves it to a person what to do."""
 
-    def __init__(self, table: str, holes: tuple[Hole, ...]) -> None:
+    def __init__(self, table: str, place: Place) -> None:
         super().__init__(
-            f"{table} lacks changes: {'; '.join(map(str, holes[:3]))}. Put right what happened, or say `on_hole: backfill` "
+            f"{table} lacks changes: {'; '.join(map(str, place.halted[:3]))}. Put right what happened, or say `on_hole: backfill` "
             "(read again what Kafka still holds) or `on_hole: accept` (go on without them) in its stream, and start again"
         )
-        self.holes = holes
+        self.place = place
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.tables.offsets import Source
+from support.messages import TOMBSTONE, envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
 CHANGELOG = CONFIG.replace("batch_messages: 4", "batch_messages: 100").replace(
@@ -154,6 +155,140 @@ def test_a_driver_that_begins_without_its_newest_marks_sees_the_cut_by_what_the_
     pipeline.start(says("accept"))
     minutes(pipeline)
     assert after_it(pipeline) == [*range(6, 15)]
+
+
+@pytest.mark.parametrize("how", ["backfill", "accept"])
+def test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that(how):
+    """Power fails: the marks are those of before, and know of an earlier cut only."""
+    pipeline = begun(how)
+    cut(pipeline, 6)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 20)))
+    minutes(pipeline)
+    old = pipeline.store[ORDERS, 0]
+    cut(pipeline, 18)
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, *range(18, 28)))
+    minutes(pipeline)
+    pipeline.store[ORDERS, 0] = old
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, *range(28, 35)))
+    minutes(pipeline)
+    pipeline.start()
+    minutes(pipeline)
+
+    assert after_it(pipeline) == [*range(6, 20), *range(18, 35)]
+    assert pipeline.lake.tables["shop.orders"].has == {(ORDERS, 0): 35}
+
+
+def test_a_cut_has_a_later_time_than_all_that_a_table_knows_of_though_marks_are_lost_and_the_clock_is_set_back():
+    pipeline = begun("halt")
+    pipeline.lake.tables["shop.orders"].cuts = {(ORDERS, 0): 10**15}
+    del pipeline.store[ORDERS, 0]
+    pipeline.start()
+    minutes(pipeline)
+    cut(pipeline, 6)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(6, 15)))
+    minutes(pipeline)
+
+    assert pipeline.store[ORDERS, 0].cuts[-1].seen_ms > 10**15
+    assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([], True)
+
+
+def test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice():
+    """What it has nobody knows by then, so it cannot be filled; where it goes on is known."""
+    pipeline = begun("halt")
+    cut(pipeline, 6)
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, *range(6, 15)))
+    minutes(pipeline)
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.ids, table.cuts, table.is_cut = {}, {}, {}, True
+    for how, rows in (("backfill", []), ("accept", [*range(6, 15)])):
+        pipeline.start(says(how))
+        minutes(pipeline)
+        assert (after_it(pipeline), pipeline.is_left_out("orders")) == (rows, how == "backfill")
+
+
+@pytest.mark.parametrize("when", ["halted", "halted before a restart", "away in a restart"])
+def test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it(when):
+    """What it was still to get is lost. It is seen through to behind the cut, where the front begins."""
+    pipeline = Pipeline(says("halt"))
+    third = {"schema": 9, "value": envelope("third", ("id", "int64"))}
+    pipeline.send(*messages(ORDERS, *range(3)), *messages(ORDERS, 3, **third))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(4, 8), schema=TOMBSTONE))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = OSError("away")
+    pipeline.send(*messages(ORDERS, 8, 9))
+    pipeline.minute()
+    cut(pipeline, 6)
+    pipeline.turn()
+    if when == "away in a restart":
+        pipeline.start()
+        pipeline.send(*messages(ORDERS, *range(6, 20), **third))
+        pipeline.minute()
+    pipeline.errors.clear()
+    minutes(pipeline)
+    assert pipeline.is_left_out("orders")
+
+    if when == "halted before a restart":
+        pipeline.start()
+    if when != "away in a restart":
+        pipeline.send(*messages(ORDERS, *range(6, 20), **third))
+    minutes(pipeline)
+    pipeline.send(*messages(ORDERS, 20))
+    minutes(pipeline)
+    assert (pipeline.rows("orders"), pipeline.is_left_out("orders")) == ([0, 1, 2], True)
+    assert pipeline.rows("third") == [3, *range(6, 20)]
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert (pipeline.rows("orders"), pipeline.is_left_out("orders")) == ([0, 1, 2, 20], False)
+
+
+@pytest.mark.parametrize("marks", ["old", "lost"])
+def test_a_cut_that_only_a_table_shows_is_marked_before_the_driver_has_begun(marks):
+    """Power fails: the table has more than the marks say. The driver ends in its first turn, and the topic grows again."""
+    pipeline = begun("halt")
+    old = pipeline.store[ORDERS, 0]
+    pipeline.send(*messages(ORDERS, *range(10, 20)))
+    minutes(pipeline)
+    pipeline.store.pop((ORDERS, 0))
+    if marks == "old":
+        pipeline.store[ORDERS, 0] = old
+    cut(pipeline, 15)
+    pipeline.start()
+    assert [(one.end, one.front) for one in pipeline.store[ORDERS, 0].cuts] == [(15, 20)]
+
+    pipeline.send(*messages(ORDERS, *range(15, 30)))
+    pipeline.start()
+    minutes(pipeline)
+    assert (after_it(pipeline), pipeline.is_left_out("orders")) == ([*range(10, 20)], True)
+
+    pipeline.start(says("accept"))
+    minutes(pipeline)
+    assert after_it(pipeline) == [*range(10, 20), *range(15, 30)]
+
+
+def test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it():
+    """Another table of the topic, in the same batch, is written once the cut is known to it."""
+    pipeline = begun("accept")
+    other = {"schema": 8, "value": envelope("other", ("id", "int64"))}
+    pipeline.send(*messages(ORDERS, 10, **other))
+    minutes(pipeline)
+    pipeline.lake.tables["shop.orders"].says(Source({ORDERS: {0: 20}}))
+    pipeline.send(*messages(ORDERS, 11, 13), *messages(ORDERS, 12, **other))
+    marked = []
+    pipeline.session.meanwhile.append(lambda: marked.extend(pipeline.store[ORDERS, 0].cuts))
+    pipeline.now_s += 60
+    pipeline.turn()
+    minutes(pipeline)
+
+    assert [(one.end, one.front) for one in marked] == [(14, 20)]
+    table = pipeline.lake.tables["shop.other"]
+    assert (pipeline.rows("other"), table.cuts) == ([10, 12], {(ORDERS, 0): marked[0].seen_ms})
 
 
 def test_what_another_driver_reads_after_the_end_was_asked_is_no_cut():

@@ -188,6 +188,23 @@ def test_a_table_whose_token_has_expired_has_what_was_known_also_of_a_topic_that
     assert (at.halted, at.next[P], at.vector, at.cuts) == ((), 450, {P: 450}, {P: 7})
 
 
+def test_a_table_that_was_halted_until_its_token_expired_is_not_filled():
+    """Nobody knows what it has, and all of it would be written once more. It was rolled back, or its topic was cut back."""
+    halted = replace(known(480, 500), is_halted=True)
+    gone = found(None, history_is_cut=True)
+    for how in ("halt", "backfill"):
+        assert whys(judged(gone, halted, on_hole=how).halted) == [Lost.ROLLED_BACK]
+    at = judged(gone, halted, CUT, "accept")
+    assert (whys(at.told), at.next[P]) == ([Lost.ROLLED_BACK], 400)
+
+
+def test_a_table_that_knows_of_a_later_cut_than_the_marks_goes_on_knowing_it():
+    """Otherwise each token that it gets is older than the one it has, and its rows are written for ever."""
+    at = judged(replace(found(450), cuts={P: 9}), replace(known(450, 450), cuts={P: 7}), CUT)
+
+    assert (at.halted, at.next[P], at.cuts) == ((), 450, {P: 9})
+
+
 offsets = st.integers(0, 30)
 
 

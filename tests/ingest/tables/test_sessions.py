@@ -50,7 +50,7 @@ def test_tables_that_are_met_take_no_session():
     spark = Counting()
     config = parse_yaml(CONFIG, "streams.yaml", StreamsConfig)
     tools = Tools(Lake("lake", {}), None, None, Metrics(), "shop", None)
-    tables = Tables(config, spark, tools, None, TableWriter, CutTopics())
+    tables = Tables(config, spark, tools, None, TableWriter, CutTopics(None), lambda: None)
     for number in range(100):
         tables.meet(f"shop.t{number}", config.streams[0], [f"shop.public.t{number}"], lambda _: None)
     tables.stop()
