@@ -56,11 +56,19 @@ MUTANTS = (
     ),
     Mutant(
         "a catalog that hangs about one table is away",
-        "iceberg/catalog.py",
-        "if is_time_out(err) and self._silent.are_few(table) and self._answers():",
+        "iceberg/questions.py",
+        "if table is not None and is_time_out(err) and self._is_table_alone(table):",
         "if False:",
         "service/test_hanging_tables.py::"
         "test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start",
+    ),
+    Mutant(
+        "tables that hang are a catalog that is away where no other table is asked for",
+        "iceberg/silent_tables.py",
+        "if comes(witness):",
+        "if False:",
+        "service/test_hanging_tables.py::"
+        "test_a_catalog_that_hangs_about_some_tables_is_not_away_where_no_other_is_asked_for",
     ),
     Mutant(
         "a look that goes well ends the alert for an expiry that fails",
