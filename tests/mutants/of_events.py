@@ -63,6 +63,21 @@ MUTANTS = (
         "test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start",
     ),
     Mutant(
+        "a table that comes too slowly is waited for again by whatever else asks for it",
+        "service/unfinished_operations.py",
+        "                self.barrier.put_aside(one)\n",
+        "                pass\n",
+        "service/test_slow_loop.py::"
+        "test_a_table_that_comes_too_slowly_is_waited_for_once_though_an_operation_of_it_is_open",
+    ),
+    Mutant(
+        "a loop that begins something with a slow table is stuck",
+        "service/rounds.py",
+        "        self.health.ticked_at_s = self.monotonic_s()  # what comes next may load the table again\n",
+        "",
+        "service/test_slow_loop.py::test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins",
+    ),
+    Mutant(
         "tables that hang are a catalog that is away where no other table is asked for",
         "iceberg/silent_tables.py",
         "if comes(witness):",

@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "tables in dead buckets that a source names cost a time-out in each turn of the loop",
         "service/relay.py",
-        "return self._lost_s < MOST_LOST_S and",
+        "return not self._lost.is_used_up and",
         "return True and",
         "service/test_relay_trouble.py::"
         "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",

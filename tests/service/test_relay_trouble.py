@@ -7,9 +7,9 @@ import pytest
 
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
+from isotherm.service.lost_time import MOST_LOST_S
 from isotherm.service.ports import Refused, StoreAway, TableSilent, TooLong, Unavailable
 from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN
-from isotherm.service.rounds import MOST_LOST_S
 from support.kafka_connect import commit_to_table
 from support.relayed import TOPIC, AwayCatalog
 

@@ -27,6 +27,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Heard, SourceHeard, TrySoon
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.failing_tables import FATAL, Barrier
+from isotherm.service.lost_time import LostTime
 from isotherm.service.ports import (
     Announced,
     Catalog,
@@ -45,7 +46,6 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.service.relay_progress import Place, Progress
-from isotherm.service.rounds import MOST_LOST_S
 
 TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
@@ -91,8 +91,7 @@ class Relay:
     _not_before_s: float = float("-inf")
     _put_off: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Tables that could not be read, or are set aside: until when they are left alone, and how often they were tried."""
-    _lost_s: float = 0.0
-    """What tables that gave no answer have cost since a round began."""
+    _lost: LostTime = field(default_factory=LostTime)
 
     @property
     def is_busy(self) -> bool:
@@ -101,10 +100,10 @@ class Relay:
 
     def round_begins(self) -> None:
         """A planning round begins: time may be lost again."""
-        self._lost_s = 0.0
+        self._lost.begin()
 
     def _may_ask(self) -> bool:
-        return self._lost_s < MOST_LOST_S and self.monotonic_s() >= self._not_before_s
+        return not self._lost.is_used_up and self.monotonic_s() >= self._not_before_s
 
     def _ready(self) -> list[str]:
         """Tables to look up now; what was tried longest ago, or never, first."""
@@ -151,7 +150,7 @@ class Relay:
                 self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
             now_s = self.monotonic_s()
             if not came:
-                self._lost_s += now_s - began_s
+                self._lost.add(now_s - began_s)
             if now_s >= deadline_s or not self._may_ask():
                 break
 
