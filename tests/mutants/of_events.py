@@ -78,6 +78,13 @@ MUTANTS = (
         "service/test_slow_loop.py::test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins",
     ),
     Mutant(
+        "one turn of the loop waits for a slow table in each part of a round",
+        "service/loop.py",
+        "if self.monotonic_s() - began_s >= budget_s:",
+        "if False:",
+        "service/test_slow_loop.py::test_events_are_taken_in_between_the_parts_of_a_round_that_took_long",
+    ),
+    Mutant(
         "tables that hang are a catalog that is away where no other table is asked for",
         "iceberg/silent_tables.py",
         "if comes(witness):",

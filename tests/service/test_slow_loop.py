@@ -5,6 +5,7 @@ import pytest
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action
 from isotherm.iceberg.catalog import LOAD_WITHIN_S
+from isotherm.kafka.control_topic import MAX_POLL_INTERVAL_MS
 from isotherm.service.ports import TooLong
 from support.lab import EXPIRING, Lab, of, started, with_a_job
 
@@ -23,6 +24,19 @@ def standing(lab, service):
 
     service.catalog.load = watched
     return noted
+
+
+def gaps_between_polls(service):
+    """For how long the control topic was not asked for events, each time."""
+    gaps, last_s, poll = [], [service.monotonic_s()], service.events.poll
+
+    def watched(timeout_s):
+        gaps.append(service.monotonic_s() - last_s[0])
+        last_s[0] = service.monotonic_s()
+        return poll(timeout_s)
+
+    service.events.poll = watched
+    return gaps
 
 
 @pytest.fixture
@@ -64,12 +78,13 @@ def test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins(lab):
         service.catalog.load = slow
 
     service.catalog.load = slow
-    alive = standing(lab, service)
+    alive, gaps = standing(lab, service), gaps_between_polls(service)
     play(lab, service, HOURS, commit)
     done = {one.action for one in of(lab, seen.JobEnded)}
     service.stop()
 
     assert all(alive)
+    assert max(gaps) * 1000 < MAX_POLL_INTERVAL_MS, "what one turn waits for is less than its group takes"
     assert {Action.COMPACT, Action.EXPIRE, Action.REMOVE_ORPHANS} <= done
 
 
@@ -107,4 +122,31 @@ def test_a_table_that_comes_too_slowly_is_waited_for_once_though_an_operation_of
         service.step(0)
         lab.ahead_ms += 1000
     assert all(alive)
+    service.stop()
+
+
+def test_events_are_taken_in_between_the_parts_of_a_round_that_took_long(tmp_path):
+    """The fate of an operation, the look at a table, and what begins: each may wait for a table."""
+    lab = Lab(tmp_path)
+    _, service = with_a_job(lab)
+    service.fold.close()
+    service.ledger.close()
+    service = started(lab)
+    load, asked, rounds = service.catalog.load, [], len(of(lab, seen.RoundPlanned))
+
+    def slow(name):
+        asked.append(name)
+        lab.ahead_ms += int(1000 * LOAD_WITHIN_S)
+        return load(name)
+
+    service.catalog.load = slow
+    service.follower.suspects.add("shop.orders")
+    loads = []
+    for _ in range(3):
+        service.step(0)
+        loads.append(len(asked))
+        ended = len(of(lab, seen.RoundPlanned)) - rounds
+
+        assert ended == (len(loads) == 3)
+    assert 0 < loads[0] < loads[1], "the open operation, then its table"
     service.stop()

@@ -364,9 +364,12 @@ class Service:
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
         if not self.rounds.is_open:
+            began_s = self.monotonic_s()
             if self.relay is not None:
                 self.relay.round_begins()
             self.rounds.begin(budget_s)
+            if self.monotonic_s() - began_s >= budget_s:
+                return  # the group puts out a daemon that does not ask for events: so they come first
         self.rounds.go_on(budget_s)
 
     def _plan(self) -> None:

@@ -172,8 +172,8 @@ class Rounds:
             if not was_aside and self.barrier.is_aside(name):
                 self._lost.add(self.monotonic_s() - began_s)
             self.health.ticked_at_s = self.monotonic_s()  # it may have waited for as long as the loop may
-            if self.monotonic_s() >= deadline_s and self._agenda:
-                return
+            if self.monotonic_s() >= deadline_s:
+                return  # events come between the last look and what begins, too
         self._end()
 
     def _end(self) -> None:
