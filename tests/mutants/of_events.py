@@ -56,11 +56,41 @@ MUTANTS = (
     ),
     Mutant(
         "a catalog that hangs about one table is away",
-        "iceberg/catalog.py",
-        "if is_time_out(err) and self._silent.are_few(table) and self._answers():",
+        "iceberg/questions.py",
+        "if table is not None and is_time_out(err) and self._is_table_alone(table):",
         "if False:",
         "service/test_hanging_tables.py::"
         "test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start",
+    ),
+    Mutant(
+        "a table that comes too slowly is waited for again by whatever else asks for it",
+        "service/unfinished_operations.py",
+        "                self.barrier.put_aside(one)\n",
+        "                pass\n",
+        "service/test_slow_loop.py::"
+        "test_a_table_that_comes_too_slowly_is_waited_for_once_though_an_operation_of_it_is_open",
+    ),
+    Mutant(
+        "a loop that begins something with a slow table is stuck",
+        "service/rounds.py",
+        "        self.health.ticked_at_s = self.monotonic_s()  # what comes next may load the table again\n",
+        "",
+        "service/test_slow_loop.py::test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins",
+    ),
+    Mutant(
+        "one turn of the loop waits for a slow table in each part of a round",
+        "service/loop.py",
+        "if self.monotonic_s() - began_s >= budget_s:",
+        "if False:",
+        "service/test_slow_loop.py::test_events_are_taken_in_between_the_parts_of_a_round_that_took_long",
+    ),
+    Mutant(
+        "tables that hang are a catalog that is away where no other table is asked for",
+        "iceberg/silent_tables.py",
+        "if comes(witness):",
+        "if False:",
+        "service/test_hanging_tables.py::"
+        "test_a_catalog_that_hangs_about_some_tables_is_not_away_where_no_other_is_asked_for",
     ),
     Mutant(
         "a look that goes well ends the alert for an expiry that fails",

@@ -71,9 +71,34 @@ MUTANTS = (
     Mutant(
         "tables in dead buckets that a source names take the loop's time",
         "service/relay.py",
-        "if self.monotonic_s() >= deadline_s:\n                break",
-        "if False:\n                break",
-        "service/test_relay_trouble.py::test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
+        "if now_s >= deadline_s or not self._may_ask():",
+        "if False:",
+        "service/test_relay_trouble.py::"
+        "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
+    ),
+    Mutant(
+        "tables in dead buckets that a source names cost a time-out in each turn of the loop",
+        "service/relay.py",
+        "return not self._lost.is_used_up and",
+        "return True and",
+        "service/test_relay_trouble.py::"
+        "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
+    ),
+    Mutant(
+        "a table for which the loop has waited is waited for each time that a source names it",
+        "service/relay.py",
+        "if self.barrier.is_aside(name)]:",
+        "if False]:",
+        "service/test_relay_trouble.py::"
+        "test_what_a_round_has_set_aside_for_something_else_waits_and_nothing_is_owed_for_it",
+    ),
+    Mutant(
+        "a table that hangs is asked for again and again because a source has named it",
+        "service/relay.py",
+        "if isinstance(err, StoreAway | TableSilent | TooLong):",
+        "if False:",
+        "service/test_relay_trouble.py::"
+        "test_a_table_for_which_the_loop_waits_in_vain_is_let_go_at_once_and_a_round_asks_for_it",
     ),
     Mutant(
         "a flood for one table takes the loop's time",
@@ -113,8 +138,8 @@ MUTANTS = (
     Mutant(
         "tables that cannot be read keep what sources name of the others from being acknowledged",
         "service/relay.py",
-        "        self._progress.done(place for place, _ in self._waiting[name])\n",
-        "",
+        "tries + 1)\n        self._progress.done(place for place, _ in self._waiting[name])\n",
+        "tries + 1)\n",
         "service/test_relay_trouble.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
     ),
     Mutant(

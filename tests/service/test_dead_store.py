@@ -3,8 +3,8 @@
 import pytest
 
 from isotherm.core import observations as seen
+from isotherm.service.lost_time import MOST_LOST_S
 from isotherm.service.ports import StoreAway, Unavailable
-from isotherm.service.rounds import MOST_LOST_S
 from support.lab import of, started, wait_for_children
 
 DEAD = 15

@@ -63,3 +63,24 @@ def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers
     assert not service.health.catalog_answers
     assert of(lab, seen.RoundPlanned)[-1].away == (seen.Outside.CATALOG,)
     service.stop()
+
+
+def test_a_catalog_that_hangs_about_some_tables_is_not_away_where_no_other_is_asked_for(lab):
+    """The writers of all others announce their commits, so nothing of them is asked for while the hanging ones are."""
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+    well = [lab.catalog.load_table(f"shop.t{number:02}") for number in range(6, TABLES)]
+    hang(lab, {f"shop.t{number:02}" for number in range(6)}, 4)
+    began_s, announced_s = lab.monotonic_s(), lab.monotonic_s()
+    while lab.monotonic_s() - began_s < 2 * POLL_S:
+        if lab.monotonic_s() - announced_s > POLL_S / 2:
+            announced_s = lab.monotonic_s()
+            for table in well:
+                lab.append(table, 1)
+        service.step(0)
+        lab.ahead_ms += 1000
+
+        assert service.health.catalog_answers
+    service.stop()

@@ -7,7 +7,8 @@ import pytest
 
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
-from isotherm.service.ports import Refused, StoreAway, Unavailable
+from isotherm.service.lost_time import MOST_LOST_S
+from isotherm.service.ports import Refused, StoreAway, TableSilent, TooLong, Unavailable
 from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN
 from support.kafka_connect import commit_to_table
 from support.relayed import TOPIC, AwayCatalog
@@ -68,10 +69,12 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
 
     assert [event.table for event in heard.published] == ["shop.bbb"]
     assert heard.outcomes["unreadable_table"] == 0
-    for _ in range(MAX_TRIES):
-        now_s[0] += RETRY_AFTER_S
+    for tries in range(MAX_TRIES - 1):
+        assert heard.outcomes["unreadable_table"] == 0
+        now_s[0] += RETRY_AFTER_S * 2**tries
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
+    assert now_s[0] == pytest.approx(300, abs=20), "over some five minutes"
 
 
 def test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting(lab, heard):
@@ -102,7 +105,9 @@ def test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting(lab, heard):
     assert heard.committed == {TOPIC: 2}
 
 
-def test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting(lab, heard):
+def test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting(
+    lab, heard
+):
     expected = lab.append(lab.create("shop.zzz"), 1, announce=False)
     relay = heard.service.relay
     load, now_s = relay.catalog.load, [0.0]
@@ -110,7 +115,7 @@ def test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_ta
     def dead(name):
         if name == "shop.zzz":
             return load(name)
-        now_s[0] += 30
+        now_s[0] += MOST_LOST_S - 1
         raise StoreAway("no answer")
 
     relay.catalog.load = dead
@@ -119,12 +124,81 @@ def test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_ta
     heard.hear(
         *(commit_to_table(name, 1, None) for name in names), commit_to_table("shop.zzz", expected.snapshot_id)
     )
-    assert now_s == [30]
-    for _ in range(TABLES_A_TURN):
+    assert now_s == [MOST_LOST_S - 1], "one in a turn, which they end"
+    for number in range(TABLES_A_TURN // 2):
+        lost_s = now_s[0]
         relay.turn()
-        assert now_s[0] <= 30 * (TABLES_A_TURN + 1)
+        relay.turn()
+        assert not relay.is_busy
+        assert now_s[0] - lost_s == (MOST_LOST_S - 1) * (1 if number == 0 else 2)
+        relay.round_begins()
+    relay.turn()
+    relay.round_begins()
+    relay.turn()
 
     assert [event.table for event in heard.published] == ["shop.zzz"]
+
+
+@pytest.mark.parametrize("error", [StoreAway, TableSilent, TooLong])
+def test_a_table_for_which_the_loop_waits_in_vain_is_let_go_at_once_and_a_round_asks_for_it(
+    lab, heard, error
+):
+    """It was asked for thirty times within ten minutes, half a minute each, whatever rounds knew of it."""
+    event = lab.append(lab.create(), 1)
+    service, asked = heard.service, []
+    service.round()
+    load = service.catalog.load
+
+    def waits(name):
+        asked.append(name)
+        raise error("no answer")
+
+    service.catalog.load = waits
+    for _ in range(3):
+        heard.hear(commit_to_table("shop.orders", event.snapshot_id))
+
+    if error is TooLong:  # that is no silence: it waits for the look of a round, and nothing is owed for it
+        assert heard.outcomes == {"unreadable_table": 1}
+    else:
+        assert heard.outcomes == {"unreadable_table": 3}
+    assert asked == ["shop.orders"]
+    assert service.barrier.is_aside("shop.orders")
+    assert heard.committed == {TOPIC: 3}
+    assert service.follower.suspects == {"shop.orders"}
+    missed = lab.append(lab.catalog.load_table("shop.orders"), 1, announce=False).snapshot_id
+    service.catalog.load = load
+    lab.ahead_ms += 10_000
+    service.round()
+    (uuid,) = service.fold.names()
+    assert service.fold.table(uuid).confirmed_head == missed, "the round has found what was not announced"
+
+
+def test_a_source_keeps_no_round_from_reporting_a_table_that_comes_too_slowly(lab, heard):
+    event = lab.append(lab.create(), 1)
+    service = heard.service
+    service.round()
+
+    def slow(name):
+        raise TooLong("it came more slowly than 40 KiB a second")
+
+    service.catalog.load = slow
+    heard.hear(commit_to_table("shop.orders", event.snapshot_id))
+
+    (failed,) = [one for one in lab.seen if isinstance(one, seen.TableFailed)]
+    assert (failed.name, failed.error) == ("shop.orders", "it came more slowly than 40 KiB a second")
+
+
+def test_what_a_round_has_set_aside_for_something_else_waits_and_nothing_is_owed_for_it(lab, heard):
+    event = lab.append(lab.create(), 1, announce=False)
+    heard.service.barrier.put_aside("shop.orders")
+    for _ in range(2):
+        heard.hear(commit_to_table("shop.orders", event.snapshot_id))
+
+    assert heard.published == []
+    assert heard.committed == {TOPIC: 2}
+    lab.ahead_ms += 10_000
+    heard.service.relay.turn()
+    assert [one.snapshot_id for one in heard.published] == [event.snapshot_id]
 
 
 def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
@@ -170,8 +244,8 @@ def test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting(lab,
         commit_to_table("shop.bbb", expected),
     )
     assert [event.snapshot_id for event in heard.published] == [readable, expected]
-    for _ in range(MAX_TRIES):
-        now_s[0] += RETRY_AFTER_S
+    for tries in range(MAX_TRIES - 1):
+        now_s[0] += RETRY_AFTER_S * 2**tries
         relay.turn()
 
     assert [event.snapshot_id for event in heard.published] == [readable, expected]
@@ -269,7 +343,7 @@ def test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged(lab, he
 
 
 def test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time(lab, heard):
-    """Each try waits half a minute for a dead store: so there is always one that was put off and is due again."""
+    """Each try takes as long as the pause after it: so there is always one that was put off and is due again."""
     expected = lab.append(lab.create("shop.sound"), 1, announce=False).snapshot_id
     relay, now_s = heard.service.relay, [0.0]
     load = relay.catalog.load
@@ -277,14 +351,15 @@ def test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_
     def dead(name):
         if name == "shop.sound":
             return load(name)
-        now_s[0] += 30
-        raise StoreAway("no answer")
+        now_s[0] += 10
+        raise Unavailable("500")
 
     relay.catalog.load = dead
     relay.monotonic_s = lambda: now_s[0]
     heard.hear(commit_to_table("shop.aaa", 1), commit_to_table("shop.bbb", 1))
-    relay.turn()
-    assert relay.is_busy
+    relay.round_begins()
     heard.hear(commit_to_table("shop.sound", expected))
+    relay.round_begins()
+    relay.turn()
 
     assert [event.snapshot_id for event in heard.published] == [expected]

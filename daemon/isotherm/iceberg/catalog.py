@@ -5,7 +5,7 @@ It writes nothing and reads no clock. `values` turns what it loads into our valu
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -30,14 +30,14 @@ from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
-from isotherm.iceberg.errors import is_no_answer, is_time_out, translated
+from isotherm.iceberg.errors import translated
 from isotherm.iceberg.identify_tables import Look, Unended
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
+from isotherm.iceberg.questions import Questions
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.silent_tables import SilentTables
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
 from isotherm.iceberg.values import (
     ListSize,
@@ -57,10 +57,8 @@ from isotherm.service.ports import (
     Listing,
     LoadedTable,
     Looked,
-    NotAsked,
     Scan,
     TableMissing,
-    TableSilent,
     TooLong,
     Unavailable,
     without_end,
@@ -71,8 +69,6 @@ LOOK_LIMIT_S = 600.0
 LOAD_WITHIN_S = 150.0
 """For one table that the loop loads. It is called stuck after 300 s, and a metadata.json of 64 MiB comes by then on a line
 of four megabits. Beside the loop such a file has more time."""
-ANSWERS_WITHIN_S = 5.0
-"""A catalog that says nothing about one table, and lists its namespaces by then, is not away."""
 MOST_LISTS = 20_000
 """Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
 OF_CONFIRMATIONS = ("snapshot_log", "metadata_log", "statistics", "partition_statistics")
@@ -162,8 +158,8 @@ class IcebergCatalog:
         """The one that was begun last."""
         self._breaker = breaker or Breaker()
         self._unended = Unended(self._breaker)
-        self._silent = SilentTables(self._breaker)
-        self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
+        self._questions = Questions(lambda: self.catalog, self._breaker, threads)
+        self._lister = Lister(lambda: self.catalog, self._questions.asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
@@ -171,39 +167,6 @@ class IcebergCatalog:
         """Of each table, by uuid; those that were dropped are forgotten with time."""
         self._seen_through: dict[str, int] = {}
         """Of each table, by uuid: the highest sequence number that it had. Forgotten as the sizes are."""
-
-    @contextmanager
-    def _asked(self, table: str | None = None) -> Iterator[None]:
-        """Ask the catalog, unless it did not answer lately: a round asks for one table after another.
-
-        Args:
-            table: what it is asked about, if that may be what hangs: a server may wait for the store of one table.
-        """
-        left_s = self._breaker.left_s
-        if left_s > 0:
-            raise NotAsked(f"the catalog did not answer; it is asked again in {left_s:.0f} s")
-        try:
-            yield
-        except Unavailable as err:
-            if is_no_answer(err):
-                if is_time_out(err) and self._silent.are_few(table) and self._answers():
-                    self._breaker.answered()
-                    raise TableSilent(f"{err}; the catalog answers otherwise") from err
-                self._breaker.failed()
-            raise
-        self._breaker.answered()
-        self._silent.came(table)
-
-    def _answers(self) -> bool:
-        """Whether the catalog answers something that costs it little. A silent one is not waited for twice as long."""
-        try:
-            with translated("the list of namespaces"):
-                self._threads.within(ANSWERS_WITHIN_S, "the catalog", self.catalog.list_namespaces)
-        except TableMissing:
-            return True
-        except Unavailable as err:
-            return not is_no_answer(err)
-        return True
 
     def clock_skew_ms(self) -> int | None:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
@@ -224,7 +187,7 @@ class IcebergCatalog:
     def load(self, name: str) -> LoadedTable:
         """The table now."""
         _checked(name)
-        with self._asked(name), translated(f"table {name}"):
+        with self._questions.asked(name), translated(f"table {name}"):
             table, loaded = self._loaded_in_time(name)
             loaded = self._compared(loaded, table)
             if (head := table.current_snapshot()) is not None:
@@ -285,7 +248,7 @@ class IcebergCatalog:
 
         It is no matter of the breaker whether that is answered.
         """
-        with translated(f"table {name}"):
+        with self._questions.heard_of(name), translated(f"table {name}"):
             table = self.catalog.load_table(name)
             metadata = table.metadata
             # Those of thousands of names are kept, so none of them may be long.

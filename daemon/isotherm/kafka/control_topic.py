@@ -57,6 +57,9 @@ CHUNK = 8
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
 
+MAX_POLL_INTERVAL_MS = 900_000
+"""A member that does not ask for so long is put out of the group, and all its jobs with it. A turn of the loop may wait for
+several slow tables, two and a half minutes each. One that is stuck for five is started again by whoever asks /livez."""
 
 SILENT_S = 60.0
 """A client that got nothing for so long of what is there is replaced by another one. To a broker that came back with an
@@ -113,6 +116,7 @@ class KafkaEvents:
             Consumer,
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
                 **self._common,
                 "group.id": self._group,

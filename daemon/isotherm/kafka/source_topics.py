@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from isotherm.kafka.broker import as_messages, close_in_time
-from isotherm.kafka.control_topic import SESSION_TIMEOUT_MS
+from isotherm.kafka.control_topic import MAX_POLL_INTERVAL_MS, SESSION_TIMEOUT_MS
 from isotherm.kafka.step_over import StepOver, stuck
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message
@@ -46,6 +46,7 @@ class KafkaSources:
             Consumer,
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
                 "queued.min.messages": QUEUED_MESSAGES,
                 **properties,

@@ -29,6 +29,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.intake import Touched
 from isotherm.service.job_cancellation import disturbance
 from isotherm.service.last_look import LastLook
+from isotherm.service.loads_in_time import loaded_in_time
 from isotherm.service.operations import LATE_MS, Operations, begun
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -389,9 +390,10 @@ class Compactions:
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
         may_land = self.now_ms() - operation.unheard_since_ms < LATE_MS
-        with self.follower.reading_time.of(operation.table) as go_on:
+        reading = self.follower.reading_time.of(operation.table)
+        with loaded_in_time(self.catalog.load) as load, reading as go_on:
             outcome = self.maintainer.settled(
-                self.catalog.load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on
+                load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on
             )
         if outcome is not None:
             self._close(operation, job, outcome)

@@ -103,6 +103,11 @@ class Follower:
         if len(self.suspects) < MOST_SUSPECTS:
             self.suspects.add(name)
 
+    def look_again(self, name: str) -> None:
+        """The same for a table that is known. Of another one a source may have made up the name."""
+        if self._fold.named(name):
+            self.ask_again(name)
+
     def loaded(self, uuid: str) -> LoadedTable | None:
         """The table as it was loaded last, without its older snapshots; None where it is too large to be kept."""
         return self.kept.get(uuid)

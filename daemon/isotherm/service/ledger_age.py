@@ -94,6 +94,20 @@ def doubt_by_tables(fold: Fold, ledger: Ledger) -> str | None:
     return None
 
 
+def doubt_another_ledger(fold: Fold, ledger: Ledger, doubt: Callable[[str], None]) -> None:
+    """Doubt a ledger that is not the one beside which the fold has grown."""
+    if fold.ledger in (None, ledger.id):
+        return
+    doubt(
+        "the ledger of this daemon is not the one beside which its fold has grown"
+        if not ledger.is_new
+        else "the ledger of this daemon is new, but the fold beside it is not"
+    )
+    ledger.settle_in()
+    for uuid in fold.names():
+        fold.distrust(uuid)  # the scan accounts for the snapshots that were there
+
+
 def scan_what_the_ledger_lacks(fold: Fold, ledger: Ledger) -> None:
     """Have each table scanned whose head this ledger has no account of, although the fold beside it has.
 

@@ -29,7 +29,7 @@ from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
 from isotherm.service.last_look import LastLook
-from isotherm.service.ledger_age import scan_what_the_ledger_lacks
+from isotherm.service.ledger_age import doubt_another_ledger, scan_what_the_ledger_lacks
 from isotherm.service.moved_tables import MovedTables
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
@@ -152,6 +152,8 @@ class Service:
                 self.config.catalog.name,
                 self.listen,
                 self.set_aside,
+                self.barrier,
+                lambda name: self.follower.look_again(name),  # noqa: PLW0108 (there is none yet)
                 self.monotonic_s,
             )
         every_s = self.config.loop.poll_tables_every_s
@@ -306,15 +308,7 @@ class Service:
         """Load the policies, so that the first verdicts are the right ones."""
         recall_policies(self.policies, self.ledger)
         self.barrier.guard("reading the policies", self.reload_policies)
-        if self.fold.ledger not in (None, self.ledger.id):
-            self.holds.doubt_ledger(
-                "the ledger of this daemon is not the one beside which its fold has grown"
-                if not self.ledger.is_new
-                else "the ledger of this daemon is new, but the fold beside it is not"
-            )
-            self.ledger.settle_in()
-            for uuid in self.fold.names():
-                self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
+        doubt_another_ledger(self.fold, self.ledger, self.holds.doubt_ledger)
         scan_what_the_ledger_lacks(self.fold, self.ledger)
         self.fold.grow_beside(self.ledger.id)
         self.scans.start()
@@ -370,7 +364,12 @@ class Service:
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
         if not self.rounds.is_open:
+            began_s = self.monotonic_s()
+            if self.relay is not None:
+                self.relay.round_begins()
             self.rounds.begin(budget_s)
+            if self.monotonic_s() - began_s >= budget_s:
+                return  # the group puts out a daemon that does not ask for events: so they come first
         self.rounds.go_on(budget_s)
 
     def _plan(self) -> None:

@@ -11,6 +11,10 @@ wants none: the group takes the topics from a member that does not ask, and give
 Each turn acknowledges what is done, up to the oldest message of each Kafka partition for which something is still owed. A
 crash may publish some of it twice, which is harmless. If the catalog does not answer, all that waits stays open. One table
 that cannot be read is put off, and then nothing is owed for it: the looks at silent tables come to it too.
+
+A table that gives no answer costs the loop a time-out. So its announcements are let go at once, and it is set aside: rounds
+ask for it, with growing pauses, and find what was committed. Between two rounds the relay loses one share of time to such
+tables, as a round does.
 """
 
 import traceback
@@ -22,7 +26,8 @@ from isotherm.contract.events import EventError
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Heard, SourceHeard, TrySoon
 from isotherm.service.dead_letters import SetAside
-from isotherm.service.failing_tables import FATAL
+from isotherm.service.failing_tables import FATAL, Barrier
+from isotherm.service.lost_time import LostTime
 from isotherm.service.ports import (
     Announced,
     Catalog,
@@ -33,7 +38,10 @@ from isotherm.service.ports import (
     Message,
     NotAsked,
     SourceTopics,
+    StoreAway,
     TableMissing,
+    TableSilent,
+    TooLong,
     Unavailable,
     Unreadable,
 )
@@ -48,10 +56,10 @@ MAX_WAITING = 1_000
 """Tables that may wait at most before no more is heard."""
 MAX_OF_ONE = 1_000
 """Announcements of one table that may wait; it may be one that cannot be read for long."""
-MAX_TRIES = 30
-"""A table that could not be read so often, over some five minutes, is let go."""
+MAX_TRIES = 6
+"""A table that could not be read so often, over some five minutes, is let go: the pauses between are each twice as long."""
 RETRY_AFTER_S = 10.0
-"""When the catalog or the control topic did not answer."""
+"""When the catalog or the control topic did not answer; of one table, after its first try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +81,54 @@ class Relay:
     catalog_name: str
     listen: Listener
     set_aside: SetAside
+    barrier: Barrier
+    ask_again: Callable[[str], None]
+    """Has a round ask for a table."""
     monotonic_s: Callable[[], float]
     _waiting: dict[str, list[tuple[Place, Announced]]] = field(default_factory=dict)
     """By table, with the place that each came from."""
     _progress: Progress = field(default_factory=Progress)
     _not_before_s: float = float("-inf")
     _put_off: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """Tables that could not be read: until when they are left alone, and how often they were tried."""
+    """Tables that could not be read, or are set aside: until when they are left alone, and how often they were tried."""
+    _lost: LostTime = field(default_factory=LostTime)
 
     @property
     def is_busy(self) -> bool:
         """Whether there is more to do at once."""
-        return bool(self._ready()) and self.monotonic_s() >= self._not_before_s
+        return self._may_ask() and bool(self._ready())
+
+    def round_begins(self) -> None:
+        """A planning round begins: time may be lost again."""
+        self._lost.begin()
+
+    def _may_ask(self) -> bool:
+        return not self._lost.is_used_up and self.monotonic_s() >= self._not_before_s
 
     def _ready(self) -> list[str]:
         """Tables to look up now; what was tried longest ago, or never, first."""
         now_s = self.monotonic_s()
         since = {name: self._put_off.get(name, (float("-inf"), 0))[0] for name in self._waiting}
-        return sorted((name for name in since if since[name] <= now_s), key=lambda name: since[name])
+        ready = (name for name in since if since[name] <= now_s and not self.barrier.is_aside(name))
+        return sorted(ready, key=lambda name: since[name])
 
     def turn(self) -> None:
         """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
         is_away = self.monotonic_s() < self._not_before_s
         self._hear(wanted=not is_away and self._has_room())
-        if not is_away:
+        self._leave_what_is_aside()
+        if self._may_ask():
             self._announce_some()
         self.sources.topics.commit(self._progress.offsets())
+
+    def _leave_what_is_aside(self) -> None:
+        """Let go of tables that are set aside for their silence; owe nothing for what else is aside, for up to an hour."""
+        for name in [name for name in self._waiting if self.barrier.is_aside(name)]:
+            if self.barrier.is_doubtful(name):
+                self._let_go(name)
+            elif name not in self._put_off:
+                self._put_off[name] = (self.monotonic_s(), 0)
+                self._progress.done(place for place, _ in self._waiting[name])
 
     def _has_room(self) -> bool:
         """Whether nothing waits but tables that were put off, and not too many of those."""
@@ -107,8 +137,9 @@ class Relay:
     def _announce_some(self) -> None:
         deadline_s = self.monotonic_s() + TURN_BUDGET_S
         for name in self._ready()[:TABLES_A_TURN]:
+            began_s, came = self.monotonic_s(), False
             try:
-                self._look_up(name, deadline_s)
+                came = self._look_up(name, deadline_s)
             except FATAL:
                 raise
             except Unavailable as err:
@@ -117,11 +148,18 @@ class Relay:
             except Exception as err:  # noqa: BLE001 (a mistake of ours at one table keeps no other waiting)
                 trace = "".join(traceback.format_exception(err))
                 self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
-            if self.monotonic_s() >= deadline_s:
+            now_s = self.monotonic_s()
+            if not came:
+                self._lost.add(now_s - began_s)
+            if now_s >= deadline_s or not self._may_ask():
                 break
 
-    def _look_up(self, name: str, deadline_s: float) -> None:
-        """Announce what was heard of a table, as much as there is time for. Raises Unavailable where the catalog or the control topic is away."""
+    def _look_up(self, name: str, deadline_s: float) -> bool:
+        """Announce what was heard of a table, as much as there is time for. Returns whether it could be read.
+
+        Raises:
+            Unavailable: the catalog or the control topic is away.
+        """
         try:
             loaded = self.catalog.load(name)
         except TableMissing:
@@ -129,20 +167,24 @@ class Relay:
         except Unavailable as err:
             if not self._catalog_answers():
                 raise
-            self._try_later(name, str(err))
-            return
+            if isinstance(err, StoreAway | TableSilent | TooLong):
+                self._set_aside(name, err)
+            else:
+                self._try_later(name, str(err))
+            return False
         try:
             self._announce(name, loaded, self._waiting[name], deadline_s)
         except Unreadable as err:
             if not self._catalog_answers():
                 raise
             self._try_later(name, str(err))
-            return
+            return False
         if rest := self._waiting[name]:
             del self._waiting[name]
             self._waiting[name] = rest  # behind all others
         else:
             self._forget(name)
+        return True
 
     def _pause(self, err: Unavailable) -> None:
         """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
@@ -165,13 +207,27 @@ class Relay:
         other would keep the whole group from being acknowledged.
         """
         _, tries = self._put_off.get(name, (0.0, 0))
-        self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S, tries + 1)
+        self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S * 2**tries, tries + 1)
         self._progress.done(place for place, _ in self._waiting[name])
         self.listen(TrySoon(f"table {name}, which a source named", why, Outside.TABLE))
         if tries + 1 >= MAX_TRIES:
-            for place, _ in self._waiting[name]:
-                self.listen(SourceHeard(place.topic, Heard.UNREADABLE_TABLE, name))
-            self._forget(name)
+            self._let_go(name)
+
+    def _set_aside(self, name: str, err: Unavailable) -> None:
+        """A table for which the loop has waited in vain: whoever asks for it next would wait as long."""
+        with self.barrier.around(name, "looking up what a source named"):
+            raise err
+        self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
+        """Announce nothing of what was heard of a table. A round finds what it stood for."""
+        places = [place for place, _ in self._waiting[name]]
+        if name not in self._put_off:
+            self._progress.done(places)
+        for place in places:
+            self.listen(SourceHeard(place.topic, Heard.UNREADABLE_TABLE, name))
+        self._forget(name)
+        self.ask_again(name)
 
     def _forget(self, name: str) -> None:
         del self._waiting[name]

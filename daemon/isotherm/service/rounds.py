@@ -26,6 +26,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ledger_age import look_for_a_lost_ledger
 from isotherm.service.look_order import LookOrder
+from isotherm.service.lost_time import LostTime
 from isotherm.service.moved_tables import MovedTables
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
@@ -43,9 +44,6 @@ from isotherm.store.ledger import Ledger
 
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
-MOST_LOST_S = 15.0
-"""Of a round, for time-outs of tables. What was not asked for then has its turn in the next round; what needs no answer
-is planned all the same."""
 BEGIN_FOR_S = 20.0
 """Of a round, for beginning what is due: each may wait for a store that takes no files."""
 STRANGERS_AT_ONCE = 20
@@ -86,8 +84,7 @@ class Rounds:
     is_open: bool = False
     """Whether a round has begun and not ended."""
     _agenda: LookOrder = field(default_factory=LookOrder)
-    _lost_s: float = 0.0
-    """What tables that gave no answer have cost in this round."""
+    _lost: LostTime = field(default_factory=LostTime)
     _plans: list[Plan] = field(default_factory=list)
     _slices: Counter[str] = field(default_factory=Counter)
     """Slices of each table that were decided in this round."""
@@ -114,7 +111,8 @@ class Rounds:
         """
         knows_all = self.health.is_assigned and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
-        self._plans, self._slices, self._lost_s = [], Counter(), 0.0
+        self._plans, self._slices = [], Counter()
+        self._lost.begin()
         self.silent.begin()
         self._may_search = self.table_work.searches.has_room
         not_asked = frozenset(self.barrier.not_asked)
@@ -131,6 +129,7 @@ class Rounds:
             ),
         ):
             self.barrier.guard(what, part)
+            self.health.ticked_at_s = self.monotonic_s()
         if not self._may_begin:
             why = "the topic could not be read to its end, so nothing begins and nothing is committed"
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
@@ -171,11 +170,10 @@ class Rounds:
             elif not was_aside:
                 self._look(name, uuid)
             if not was_aside and self.barrier.is_aside(name):
-                self._lost_s += self.monotonic_s() - began_s
-            if self.monotonic_s() >= deadline_s and self._agenda:
-                return
-        # Its parts may each wait for one table for as long as the loop may.
-        self.health.ticked_at_s = self.monotonic_s()
+                self._lost.add(self.monotonic_s() - began_s)
+            self.health.ticked_at_s = self.monotonic_s()  # it may have waited for as long as the loop may
+            if self.monotonic_s() >= deadline_s:
+                return  # events come between the last look and what begins, too
         self._end()
 
     def _end(self) -> None:
@@ -207,9 +205,9 @@ class Rounds:
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     has_begun = self._begin(request)
                     started += has_begun
-                    self.health.ticked_at_s = self.monotonic_s()
                     if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
                         self.barrier.forget(key)
+                self.health.ticked_at_s = self.monotonic_s()
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
@@ -255,7 +253,7 @@ class Rounds:
 
     def _is_put_off(self, name: str) -> bool:
         """Whether a table is not asked for in this round, because others have cost too many time-outs in it."""
-        if self._lost_s < MOST_LOST_S or self.barrier.is_aside(name):
+        if not self._lost.is_used_up or self.barrier.is_aside(name):
             return False
         self.barrier.not_asked.add(name)
         return True
@@ -264,6 +262,7 @@ class Rounds:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
         loaded = self.follower.confirm(name)
         self.health.catalog_answers = True
+        self.health.ticked_at_s = self.monotonic_s()  # what comes next may load the table again
         self.barrier.answered(name)
         if loaded is None:
             self.barrier.forget(name)

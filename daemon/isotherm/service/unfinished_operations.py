@@ -9,6 +9,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.compactions import Compactions
 from isotherm.service.failing_tables import Barrier
 from isotherm.service.operations import Operations
+from isotherm.service.ports import TooLong
 from isotherm.service.table_work import TableWork
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
@@ -47,17 +48,30 @@ class UnfinishedOperations:
             if job_id not in self.compactions
             and job_id not in self.table_work
             and not self.barrier.is_aside(job_id)
+            and not self.barrier.is_aside(name)
         ]
         for job_id, name in open_ones[:UNFINISHED_AT_ONCE]:
             if self.barrier.is_away or self.monotonic_s() >= deadline_s:
                 return
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 # Within the barrier: a row that cannot be read is the trouble of its job alone.
-                found = self.ledger.begun(job_id)
-                if found is None or self._is_over(*found, knows_all=knows_all):
-                    self.barrier.forget(job_id)
-                else:
-                    self.barrier.put_aside(job_id)
+                self._look_for(name, job_id, knows_all=knows_all)
+
+    def _look_for(self, name: str, job_id: str, *, knows_all: bool) -> None:
+        """Look for the fate of one, and leave it alone for a while where it is not known."""
+        found = self.ledger.begun(job_id)
+        try:
+            is_over = found is None or self._is_over(*found, knows_all=knows_all)
+        except TooLong:
+            # Whatever else asks for its table would wait as long, by whichever name it has.
+            row = None if found is None else self.fold.table(found[0].table.uuid)
+            for one in {name, name if row is None else row.state.table.name}:
+                self.barrier.put_aside(one)
+            raise
+        if is_over:
+            self.barrier.forget(job_id)
+        else:
+            self.barrier.put_aside(job_id)
 
     def _is_over(self, operation: Operation, job: CompactionJob | None, *, knows_all: bool) -> bool:
         """Find out what became of an operation. Returns whether it is known now."""
