@@ -173,7 +173,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was not found once is gone",
-        FOLLOW,
+        "service/missing_tables.py",
         "if listing is None or now_s - since_s < for_s:",
         "if listing is None:",
         "service/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",

@@ -23,6 +23,7 @@ from isotherm.core.summary_totals import gap_text
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.kept_tables import KeptTables
+from isotherm.service.missing_tables import MissingTables
 from isotherm.service.planning import verdicts_rest_on
 from isotherm.service.ports import (
     Catalog,
@@ -46,11 +47,6 @@ RECALLED = 1000
 """Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
 MOST_SUSPECTS = 10_000
 """Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
-GONE_AFTER_S = 300.0
-"""A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
-REFUSED_FOR_S = 3600.0
-"""The same of a table that is refused. Some catalogs answer 403 for what they do not have, so that nobody learns of it. If
-only a right was missing, the table is scanned again once it is listed."""
 
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
@@ -78,8 +74,7 @@ class Follower:
     ) -> None:
         self._owns = owns
         self._halt = halt
-        self._missing_since_s: dict[str, dict[type[Exception], float]] = {}
-        """Tables that were not found, since when they were said to be missing, and since when they were refused."""
+        self._missing = MissingTables(fold, lists, monotonic_s)
         self._two_names = TwoNames()
         self._fold = fold
         self._ledger = ledger
@@ -125,7 +120,7 @@ class Follower:
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            if self._note_missing(name, TableMissing, GONE_AFTER_S):
+            if self._missing.is_gone(name, TableMissing):
                 self._gone(name, str(err))
                 return None
             raise
@@ -133,7 +128,7 @@ class Follower:
             if self._fold.named(name) and self._is_gone_by_now(name, err):
                 return None
             raise
-        self._missing_since_s.pop(name, None)
+        self._missing.found(name)
         if not self.tell_apart(loaded.table):
             self.suspects.discard(name)
             return None
@@ -153,13 +148,12 @@ class Follower:
 
     def _is_gone_by_now(self, name: str, refused: Refused) -> bool:
         """Whether a table that is refused is gone. Raises Unreadable: it is listed, and has been refused for an hour."""
-        if self._note_missing(name, Refused, REFUSED_FOR_S):
+        if self._missing.is_gone(name, Refused):
             self._gone(
                 name, f"{refused}; nor does the catalog list it: it was dropped, or a right is missing"
             )
             return True
-        if self._monotonic_s() - self._missing_since_s[name][Refused] >= REFUSED_FOR_S:
-            # Whichever it is, what was last seen of it is no news any more.
+        if self._missing.is_refused_for_long(name):
             self._listen(TableRefused(TableId("", name), str(refused)))
             raise Unreadable(f"{refused}; for long: a right is missing, or it was dropped") from refused
         return False
@@ -221,27 +215,6 @@ class Follower:
             return self._catalog.load(name).table.uuid == uuid
         except TableMissing:
             return False
-
-    def _note_missing(self, name: str, answer: type[Exception], for_s: float) -> bool:
-        """Note that a table was not found. Returns whether it is gone by now.
-
-        It is gone when the catalog gave the same answer twice, so long apart, and it is not in a list that was asked
-        for in between.
-
-        A catalog that is restarted, or has lost its database for a moment, says the same of every table.
-        """
-        if not self._fold.named(name):
-            return True
-        now_s = self._monotonic_s()
-        since_s = self._missing_since_s.setdefault(name, {}).setdefault(answer, now_s)
-        listing = self._lists.asked_since(since_s)
-        if listing is None or now_s - since_s < for_s:
-            return False
-        is_empty = not listing.names and len(self._fold.names()) > 1
-        if name in listing.names or listing.hides(name) or is_empty:
-            return False
-        del self._missing_since_s[name]
-        return True
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""
