@@ -7,7 +7,7 @@ from isotherm.core import observations as seen
 from isotherm.iceberg.list_tables import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
 from isotherm.service.catalog_lists import PATIENCE_S
-from isotherm.service.follow import GONE_AFTER_S
+from isotherm.service.missing_tables import GONE_AFTER_S
 from isotherm.service.ports import StoreAway, TableMissing, Unavailable
 from support.faults import FaultyCatalog
 from support.lab import EAGER, Lab, of, uuid_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from isotherm.core.observations import TableGone
-from isotherm.service.follow import GONE_AFTER_S, REFUSED_FOR_S
+from isotherm.service.missing_tables import GONE_AFTER_S, REFUSED_FOR_S
 from isotherm.service.ports import NotYetKnown, Refused, TableMissing, Unreadable
 from isotherm.telemetry.metrics import Metrics
 from support.deleting import followed
