@@ -98,8 +98,8 @@ MUTANTS = (
     Mutant(
         "a halted table is passed by with what is for others, and forgets that it was halted",
         TABLES,
-        "if state.known is None or state.is_halted:",
-        "if state.known is None:",
+        "if state.known is None or state.is_halted:\n                continue\n            mine = [",
+        "if state.known is None:\n                continue\n            mine = [] and [",
         OF_CUTS + "test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it",
     ),
     Mutant(

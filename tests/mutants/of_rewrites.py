@@ -228,7 +228,7 @@ MUTANTS = (
         SORTED,
         "return _by_bits(values) if isinstance(key.source, (FloatType, DoubleType)) else values",
         "return values",
-        f"{SORTING}test_rows_come_in_the_order_of_iceberg_and_none_is_lost",
+        f"{SORTING}test_minus_zero_comes_before_zero_and_nan_after_all_numbers",
     ),
     Mutant(
         "rows are given on before those that come before them",

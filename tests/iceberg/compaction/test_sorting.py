@@ -177,6 +177,18 @@ def test_rows_come_in_the_order_of_iceberg_and_none_is_lost(
     assert all(not key(later) < key(earlier) for earlier, later in itertools.pairwise(found))
 
 
+def test_minus_zero_comes_before_zero_and_nan_after_all_numbers():
+    arrow = schema_to_pyarrow(SCHEMA)
+    it = Sorted(Ordering.of(table_with(SortField(5, IdentityTransform())), 1), arrow)
+    values = [math.nan, 0.0, math.inf, -0.0, 1.5, -math.nan, -1.5, 0.0, -math.inf, None, -0.0]
+    it.add(pa.RecordBatch.from_pylist([{"third": value} for value in values], schema=arrow))
+    found = [str(row["third"]) for batch in it.rows() for row in batch.to_pylist()]
+
+    assert [one.removeprefix("-") if "nan" in one else one for one in found] == [
+        "None", "-inf", "-1.5", "-0.0", "-0.0", "0.0", "0.0", "1.5", "inf", "nan", "nan"
+    ]  # fmt: skip
+
+
 def test_parts_that_overlap_are_merged():
     """Each chunk of a part has rows that come between those of the others."""
     arrow = schema_to_pyarrow(SCHEMA)
