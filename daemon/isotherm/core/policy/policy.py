@@ -148,8 +148,8 @@ class Compact(Settings):
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
     sort: Sort = Sort.TABLE
     """Order of the rows in new files. `table`: as the table's sort order says (`ALTER TABLE … WRITE ORDERED BY`), where it has
-    one; a job takes twice as long then (four times where it sorts by random texts), and disk for what does not fit into memory. `none`: as they lie in the files
-    that are read, whatever the table says."""
+    one; a large job takes three to four times as long then, and disk for what does not fit into memory. `none`: as they
+    lie in the files that are read, whatever the table says."""
     min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of
