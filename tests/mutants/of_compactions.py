@@ -294,7 +294,7 @@ MUTANTS = (
     Mutant(
         "a table that is loaded anew each night is compacted a little later each night",
         "core/partition_state.py",
-        "min(done_ms, before.last_write_at_ms or done_ms)",
+        "min(done_ms, partition.last_write_at_ms or done_ms)",
         "done_ms",
         "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
     ),

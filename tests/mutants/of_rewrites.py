@@ -233,7 +233,7 @@ MUTANTS = (
     Mutant(
         "rows are given on before those that come before them",
         SORTED,
-        "places, count = self._up_to(rows, firsts.slice(turns[0], 1) if turns else None)",
+        "places, count = self._up_to(rows, firsts.slice(turns[-1], 1) if turns else None)",
         "places, count = self._up_to(rows, None)",
         f"{SORTING}test_parts_that_overlap_are_merged",
     ),

@@ -161,10 +161,8 @@ def partition_after(
             at_ms=commit.at_ms,
         )
     if commit.change.is_foreign_write:
-        done_ms = before.compacted_at_ms
-        if done_ms is not None and before.data and delta.removed.holds(before.data_total):
-            # Loaded anew, it rests from its last load on: from the end of the job it would be a job later each time.
-            new["compacted_at_ms"] = min(done_ms, before.last_write_at_ms or done_ms)
+        if before.data and delta.removed.holds(before.data_total):
+            new["compacted_at_ms"] = _replaced_rest_ms(before)
         new["pauses_ms"] = pauses_after(before, commit.at_ms)
         if before.first_write_at_ms is None:
             new["first_write_at_ms"] = commit.at_ms
@@ -176,10 +174,19 @@ def partition_after(
 
 def emptied_of(partition: PartitionState, commit: Commit) -> Emptied | None:
     """What is remembered of a partition that a change has emptied; None where it has no rest to keep."""
-    done_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
-    if done_ms is None or not commit.change.is_foreign_write:
+    rest_ms = _replaced_rest_ms(partition)
+    if rest_ms is None or not commit.change.is_foreign_write:
         return None
-    return Emptied(commit.at_ms, min(done_ms, written_ms or done_ms), written_ms, partition.pauses_ms)
+    return Emptied(commit.at_ms, rest_ms, partition.last_write_at_ms, partition.pauses_ms)
+
+
+def _replaced_rest_ms(partition: PartitionState) -> int | None:
+    """From when on a partition rests of which all files are replaced: from the write that the last job followed.
+
+    Counted from the end of a job, each rest would end a job later than the one before.
+    """
+    done_ms = partition.compacted_at_ms
+    return None if done_ms is None else min(done_ms, partition.last_write_at_ms or done_ms)
 
 
 def refilled(emptied: Emptied | None) -> PartitionState:

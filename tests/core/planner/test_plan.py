@@ -127,6 +127,13 @@ def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     assert (verdict, why) == (decision.verdict, decision.why)
 
 
+def test_who_expires_nothing_here_is_told_that_somebody_must():
+    world = view(COLD, facts=facts(metadata_file_bytes=16 * MIB, snapshots=9, own_snapshots=9))
+    decision = plan(world, Policy(expire={"enabled": False}), NOW).of_partitions[0]
+
+    assert "until some are expired, which expire.enabled leaves to somebody else" in decision.why
+
+
 def test_vectors_are_applied_with_their_data():
     state = replace(partition(4, 128 * MIB), deletes={FileKind.DELETION_VECTORS: FileStats(4, 2000, 400)})
     decision = plan(view({key(1): state}, facts=facts(format_version=3)), POLICY, NOW).of_partitions[0]

@@ -46,9 +46,9 @@ def table_waits(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | N
 
 
 def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
-    """What our own commits have made of metadata.json, which each commit of a writer writes anew; and when that is asked again.
+    """How large our own commits have made metadata.json, and when that is asked again. Writers write it with each commit.
 
-    They go with the next expiries. Where most snapshots are the writers' own, ours make no difference.
+    Expiry takes our snapshots as it takes all others. Where most are the writers' own, ours make no difference.
     """
     facts, expire = view.facts, policy.expire
     size, limit = facts.metadata_file_bytes, int(expire.max_metadata_size) // 2
@@ -57,6 +57,7 @@ def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
     why = (
         f"metadata.json has {size_text(size)} (half of expire.max_metadata_size is {size_text(limit)}), mostly of "
         f"our own {facts.own_snapshots} snapshots, and writers write it with each commit: until some are expired"
+        f"{'' if expire.enabled else ', which expire.enabled leaves to somebody else'}"
     )
     return why, Wake(at_ms=now_ms + LOOK_AGAIN_MS)
 

@@ -181,15 +181,16 @@ class Sorted:
 
     def _merged(self) -> Iterator[pa.RecordBatch]:
         firsts = pa.concat_tables(self._firsts)
-        turns = self._ordering.sorted(firsts).to_pylist()
+        # The next one last: there may be a hundred thousand.
+        turns = self._ordering.sorted(firsts).to_pylist()[::-1]
         rest = self._schema.empty_table()
         while turns:
             some, size = [rest], rest.nbytes
             while turns and (size < self._memory_bytes or len(some) == 1):
-                some.append(self._chunk(turns.pop(0)))
+                some.append(self._chunk(turns.pop()))
                 size += some[-1].nbytes
             rows = pa.concat_tables(some).combine_chunks()
-            places, count = self._up_to(rows, firsts.slice(turns[0], 1) if turns else None)
+            places, count = self._up_to(rows, firsts.slice(turns[-1], 1) if turns else None)
             yield from rows.take(places[:count]).to_batches()
             rest = rows.take(places[count:])
 
