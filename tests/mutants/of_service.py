@@ -90,7 +90,7 @@ MUTANTS = (
         "if self.barrier.is_aside(name)]:",
         "if False]:",
         "service/test_relay_trouble.py::"
-        "test_what_a_round_has_set_aside_for_something_else_waits_and_nothing_is_owed_for_it",
+        "test_what_a_round_has_set_aside_is_let_go_and_the_round_finds_it[damaged]",
     ),
     Mutant(
         "a table that hangs is asked for again and again because a source has named it",
@@ -145,10 +145,46 @@ MUTANTS = (
     Mutant(
         "tables in dead buckets keep new messages of the sources from being heard",
         "service/relay.py",
-        "return self._waiting.keys() <= self._put_off.keys() and",
-        "return not self._ready() and",
+        "return len(self._waiting) < MAX_WAITING and all(behind)",
+        "return not self._ready() and len(self._waiting) < MAX_WAITING",
         "service/test_relay_trouble.py::"
         "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
+    ),
+    Mutant(
+        "a namespace that hangs keeps new messages of the sources from being heard",
+        "service/relay.py",
+        "name in self._put_off or self.barrier.is_doubtful(name) for name",
+        "name in self._put_off for name",
+        "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+    ),
+    Mutant(
+        "tables of a namespace that hangs stand before all others that sources name",
+        "service/relay.py",
+        "key=lambda name: (self.barrier.is_doubtful(name), since[name])",
+        "key=lambda name: since[name]",
+        "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+    ),
+    Mutant(
+        "tables that come slowly take the loop's time, each time that a source names them",
+        "service/relay.py",
+        "now_s - began_s - (TURN_BUDGET_S if came else 0.0)",
+        "0.0 if came else now_s - began_s",
+        "service/test_relay_trouble.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
+    ),
+    Mutant(
+        "a namespace that begins to hang costs a round for each of its tables before others are asked for",
+        "service/failing_tables.py",
+        "if isinstance(err, StoreAway | TableSilent):",
+        "if isinstance(err, StoreAway):",
+        "service/test_hanging_tables.py::"
+        "test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tables",
+    ),
+    Mutant(
+        "a slow table with a second entry has the loop count as stuck, for ever",
+        "service/follow.py",
+        "        self.reading_time.tick()  # another table was loaded just before\n",
+        "",
+        "service/test_slow_loop.py::test_a_slow_table_with_a_second_entry_is_halted_and_the_loop_lives",
     ),
     Mutant(
         "a dead-letter topic that is away stops everything else",

@@ -8,6 +8,7 @@ SEARCH, UNKNOWN, MISSING = (
     "service/survey/table_search.py",
 )
 IDENTIFY = "iceberg/identify_tables.py"
+TWICE = "service/survey/second_entries.py"
 SILENCES = "service/survey/silences_kept.py"
 
 MUTANTS = (
@@ -233,10 +234,18 @@ MUTANTS = (
     ),
     Mutant(
         "any halt settles a second entry",
-        SEARCH,
+        TWICE,
         "if halt is not None and halt.startswith(Reason.TWO_ENTRIES):",
         "if halt is not None:",
         "service/test_survey.py::test_a_table_that_is_halted_for_something_else_keeps_its_second_entry_unseen",
+    ),
+    Mutant(
+        "tables of a namespace that is registered anew are asked about in one turn of the loop",
+        TWICE,
+        "while self._names and self.monotonic_s() < until_s:",
+        "while self._names:",
+        "service/test_survey.py::"
+        "test_a_namespace_that_is_registered_anew_takes_some_seconds_of_a_turn_and_all_of_it_is_settled_at_last",
     ),
     Mutant(
         "a name that was looked at before its table was known is never held against it",

@@ -48,6 +48,32 @@ def test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start(lab, 
     service.stop()
 
 
+def test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tables(lab):
+    """Each of its tables cost one round, and whatever stands behind them by name was not asked for meanwhile."""
+    others = {f"zoo.t{number}" for number in range(2)}
+    for name in others:
+        lab.append(lab.create(name), 1, announce=False)
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < TABLES + len(others):
+        service.step(0)
+        lab.ahead_ms += 200
+    hang(lab, {f"shop.t{number:02}" for number in range(TABLES)}, 30)
+    load, asked = service.catalog.load, []
+
+    def noted(name):
+        asked.append(name)
+        return load(name)
+
+    service.catalog.load = noted
+    lab.ahead_ms += int(POLL_S * 1000)
+    while not others <= set(asked) and len(asked) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+
+    assert len([name for name in asked if name not in others]) <= 2
+    service.stop()
+
+
 def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers(lab):
     """Its own store is dead, and its database is well: namespaces and lists come, and no table does."""
     service = started(lab)

@@ -4,9 +4,10 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action
-from isotherm.iceberg.catalog import LOAD_WITHIN_S
+from isotherm.iceberg.catalog import LOAD_WITHIN_S, IcebergCatalog
 from isotherm.kafka.control_topic import MAX_POLL_INTERVAL_MS
-from isotherm.service.ports import TooLong
+from isotherm.service.ports import TooLong, Unavailable
+from support.in_process import AtOnce
 from support.lab import EXPIRING, Lab, of, started, with_a_job
 
 HOURS = 6
@@ -123,6 +124,51 @@ def test_a_table_that_comes_too_slowly_is_waited_for_once_though_an_operation_of
         lab.ahead_ms += 1000
     assert all(alive)
     service.stop()
+
+
+def test_a_slow_table_with_a_second_entry_is_halted_and_the_loop_lives(lab):
+    """It is loaded under both names, and asked for once more, before anybody halts it."""
+    table = lab.create("shop.orders")
+    lab.append(table, 1)
+    service = started(lab)
+    service.round()
+    lab.catalog.register_table("shop.again", table.refresh().metadata_location)
+    load, lies, alive = service.catalog.load, service.catalog.lies_in_time, []
+
+    def slow(question):
+        def asked(name):
+            lab.ahead_ms += int(1000 * LOAD_WITHIN_S)
+            alive.append(service.health.is_alive(service.monotonic_s()))
+            return question(name)
+
+        return asked
+
+    service.catalog.load, service.catalog.lies_in_time = slow(load), slow(lies)
+    for _ in range(20):
+        service.step(0)
+        lab.ahead_ms += 10_000
+
+    assert of(lab, seen.TableHalted)
+    assert len(alive) > 3
+    assert all(alive)
+    service.stop()
+
+
+def test_where_a_table_lies_is_given_up_before_the_loop_counts_as_stuck(tmp_path):
+    lab = Lab(tmp_path)
+    lab.create("shop.orders")
+    limits = []
+
+    class OutOfPatience(AtOnce):
+        def within(self, limit_s, store, work):
+            limits.append(limit_s)
+            raise TimeoutError(f"{store} {work}: not done after {limit_s:.0f}s")
+
+    catalog = IcebergCatalog(lab.catalog, threads=OutOfPatience())
+
+    with pytest.raises(Unavailable, match=r"shop\.orders.*not done after 150s"):
+        catalog.lies_in_time("shop.orders")
+    assert limits == [LOAD_WITHIN_S]
 
 
 def test_events_are_taken_in_between_the_parts_of_a_round_that_took_long(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.ports import Lies, Unavailable
+from isotherm.service.survey.second_entries import A_TURN_FOR_S
 from isotherm.service.survey.survey import PAUSE_S, TWICE_S
 from support.lab import uuid_of
 from support.surveys import START_MS
@@ -168,6 +169,31 @@ def test_a_second_entry_is_told_once_and_keeps_no_other_table_waiting(world, set
     world.turns()
     assert world.twice == [("other.a", uuid)]
     assert (world.survey.seen_since_ms() is not None) is settles
+
+
+def test_a_namespace_that_is_registered_anew_takes_some_seconds_of_a_turn_and_all_of_it_is_settled_at_last(
+    world,
+):
+    """Each name is loaded under both its names, in the loop. Forty of half a minute each had it count as stuck."""
+    names, settle = [f"other.t{number:02}" for number in range(20)], world.tell_apart
+    world.known = {uuid_of(world.lab.create(name)): f"shop.{name}" for name in names}
+    loaded_s, longest_s = 3.0, 0.0
+
+    def slow(table):
+        world.passed_s += loaded_s
+        return settle(table)
+
+    world.tell_apart = slow
+    world.list()
+    for _ in range(20):
+        began_s = world.passed_s
+        world.survey.turn()
+        longest_s = max(longest_s, world.passed_s - began_s)
+        world.passed_s += 10.0
+
+    assert longest_s <= A_TURN_FOR_S + loaded_s
+    assert {name for name, _ in world.twice} == set(names)
+    assert world.survey.seen_since_ms() is not None
 
 
 def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):

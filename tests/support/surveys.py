@@ -6,6 +6,7 @@ from requests import HTTPError, Response
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Unavailable
+from isotherm.service.survey.second_entries import SecondEntries
 from isotherm.service.survey.survey import NAMES_AT_ONCE, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
@@ -31,10 +32,14 @@ class World:
         return Survey(
             self.catalog,
             self.ledger,
-            Barrier(self.heard.append, lambda: self.passed_s),
-            self.tell_apart,
+            SecondEntries(
+                self.ledger,
+                Barrier(self.heard.append, lambda: self.passed_s),
+                lambda table: self.tell_apart(table),  # noqa: PLW0108 (as it is then)
+                lambda: self.known,
+                lambda: self.passed_s,
+            ),
             lambda: self.trouble,
-            lambda: self.known,
             self.heard.append,
             self.now_ms,
             lambda: self.passed_s,

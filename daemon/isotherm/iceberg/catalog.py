@@ -254,6 +254,11 @@ class IcebergCatalog:
             # Those of thousands of names are kept, so none of them may be long.
             return Lies(str(metadata.table_uuid), metadata.location, properties_of_use(metadata))
 
+    def lies_in_time(self, name: str) -> Lies:
+        """The same, for which the loop waits itself."""
+        with translated(f"table {name}"):
+            return self._threads.within(LOAD_WITHIN_S, f"table {name}", lambda: self.lies(name))
+
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
         self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names), self._unended))

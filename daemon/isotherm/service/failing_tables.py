@@ -72,7 +72,7 @@ class Barrier:
     """What had its turn in this round and was not asked for, because another one had no answer just before."""
     _away_in_a_row: int = 0
     _mute: set[str] = field(default_factory=set)
-    """Namespaces whose table that was asked for last lies in a store that gave no answer: their others may as well."""
+    """Namespaces whose table that was asked for last cost a time-out: their others may as well."""
     _well_s: float = float("-inf")
     """When something went well last."""
 
@@ -128,7 +128,7 @@ class Barrier:
             self.not_asked.add(key)  # that is no failure of its own
             return
         kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
-        if kind is Outside.STORAGE:
+        if isinstance(err, StoreAway | TableSilent):
             self._mute.add(_namespace(name))
         self.listen(TrySoon(f"table {name}", str(err), kind))
         self.put_aside(key, is_away=is_away)
@@ -136,7 +136,7 @@ class Barrier:
             self._tell(key, TableFailed(name, what, str(err), remedy=THEIRS))
 
     def answered(self, name: str) -> None:
-        """A table was loaded: the store of its namespace answers."""
+        """A table was loaded: others of its namespace may be, too."""
         self._mute.discard(_namespace(name))
 
     def went_well(self, name: str) -> None:

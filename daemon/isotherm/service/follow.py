@@ -201,7 +201,8 @@ class Follower:
         """Halt a table that has a second name, if the catalog still says so: an answer about another table comes once."""
         table = row.state.table
         with suppress(TableMissing):
-            lies = self._catalog.lies(name)
+            self.reading_time.tick()
+            lies = self._catalog.lies_in_time(name)
             if lies.uuid == table.uuid:
                 if self._ledger.halted(table.uuid) is None:
                     known = Entry(table.name, row.facts.location)
@@ -211,6 +212,7 @@ class Follower:
 
     def _is_under(self, name: str, uuid: str) -> bool:
         """Whether the catalog has this table under this name."""
+        self.reading_time.tick()  # another table was loaded just before
         try:
             return self._catalog.load(name).table.uuid == uuid
         except TableMissing:

@@ -45,7 +45,7 @@ from isotherm.service.scan_reports import ScanCounter, ScanReports
 from isotherm.service.searches import Searches
 from isotherm.service.silent_tables import SilentTables
 from isotherm.service.spot_check import Recount
-from isotherm.service.survey import Survey
+from isotherm.service.survey import SecondEntries, Survey
 from isotherm.service.table_ownership import Owned
 from isotherm.service.table_work import TableWork
 from isotherm.service.tables_elsewhere import TablesElsewhere
@@ -190,10 +190,10 @@ class Service:
         self.survey = Survey(
             self.catalog,
             self.ledger,
-            self.barrier,
-            self.follower.tell_apart,
+            SecondEntries(
+                self.ledger, self.barrier, self.follower.tell_apart, self.fold.names, self.monotonic_s
+            ),
             self._clock_trouble,
-            self.fold.names,
             self.listen,
             self.now_ms,
             self.monotonic_s,

@@ -48,6 +48,10 @@ class ReadingTime:
     _rests: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Tables of which nothing could be made for long, until when they rest, and why."""
 
+    def tick(self) -> None:
+        """The loop gets on: what comes next may take as long as one table may (`TICK_LIMIT_S`)."""
+        self.health.ticked_at_s = self.monotonic_s()
+
     def limited(self, longest_s: float, what: str) -> GoOn:
         """What is called while something is read."""
         until_s = self.monotonic_s() + longest_s

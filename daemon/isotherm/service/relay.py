@@ -13,8 +13,9 @@ crash may publish some of it twice, which is harmless. If the catalog does not a
 that cannot be read is put off, and then nothing is owed for it: the looks at silent tables come to it too.
 
 A table that gives no answer costs the loop a time-out. So its announcements are let go at once, and it is set aside: rounds
-ask for it, with growing pauses, and find what was committed. Between two rounds the relay loses one share of time to such
-tables, as a round does.
+ask for it, with growing pauses, and find what was committed. So are those of a table that was set aside for anything else.
+Between two rounds the relay loses one share of time to such tables, and to those that come slowly, as a round does; others
+of their namespaces, which may be as silent, stand behind all that are well.
 """
 
 import traceback
@@ -90,7 +91,7 @@ class Relay:
     _progress: Progress = field(default_factory=Progress)
     _not_before_s: float = float("-inf")
     _put_off: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """Tables that could not be read, or are set aside: until when they are left alone, and how often they were tried."""
+    """Tables that could not be read: until when they are left alone, and how often they were tried."""
     _lost: LostTime = field(default_factory=LostTime)
 
     @property
@@ -106,11 +107,11 @@ class Relay:
         return not self._lost.is_used_up and self.monotonic_s() >= self._not_before_s
 
     def _ready(self) -> list[str]:
-        """Tables to look up now; what was tried longest ago, or never, first."""
+        """Tables to look up now: what may cost no time-out first, and of that what was tried longest ago, or never."""
         now_s = self.monotonic_s()
         since = {name: self._put_off.get(name, (float("-inf"), 0))[0] for name in self._waiting}
-        ready = (name for name in since if since[name] <= now_s and not self.barrier.is_aside(name))
-        return sorted(ready, key=lambda name: since[name])
+        ready = (name for name in since if since[name] <= now_s)
+        return sorted(ready, key=lambda name: (self.barrier.is_doubtful(name), since[name]))
 
     def turn(self) -> None:
         """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
@@ -122,17 +123,14 @@ class Relay:
         self.sources.topics.commit(self._progress.offsets())
 
     def _leave_what_is_aside(self) -> None:
-        """Let go of tables that are set aside for their silence; owe nothing for what else is aside, for up to an hour."""
+        """Let go of tables that are set aside: a round looks at them when their pause is over, which may take an hour."""
         for name in [name for name in self._waiting if self.barrier.is_aside(name)]:
-            if self.barrier.is_doubtful(name):
-                self._let_go(name)
-            elif name not in self._put_off:
-                self._put_off[name] = (self.monotonic_s(), 0)
-                self._progress.done(place for place, _ in self._waiting[name])
+            self._let_go(name)
 
     def _has_room(self) -> bool:
-        """Whether nothing waits but tables that were put off, and not too many of those."""
-        return self._waiting.keys() <= self._put_off.keys() and len(self._waiting) < MAX_WAITING
+        """Whether nothing waits but tables that were put off, or may cost a time-out, and not too many of those."""
+        behind = (name in self._put_off or self.barrier.is_doubtful(name) for name in self._waiting)
+        return len(self._waiting) < MAX_WAITING and all(behind)
 
     def _announce_some(self) -> None:
         deadline_s = self.monotonic_s() + TURN_BUDGET_S
@@ -149,8 +147,7 @@ class Relay:
                 trace = "".join(traceback.format_exception(err))
                 self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
             now_s = self.monotonic_s()
-            if not came:
-                self._lost.add(now_s - began_s)
+            self._lost.add(max(0.0, now_s - began_s - (TURN_BUDGET_S if came else 0.0)))
             if now_s >= deadline_s or not self._may_ask():
                 break
 
@@ -179,6 +176,7 @@ class Relay:
                 raise
             self._try_later(name, str(err))
             return False
+        self.barrier.answered(name)
         if rest := self._waiting[name]:
             del self._waiting[name]
             self._waiting[name] = rest  # behind all others

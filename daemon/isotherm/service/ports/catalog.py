@@ -145,8 +145,13 @@ class Catalog(Protocol):
         """The table now. Raises TableMissing, Unavailable."""
         ...
 
-    def lies(self, name: str) -> Lies:
-        """Which table a name is, and where it lies, whatever is behind its metadata. Raises TableMissing, Unavailable."""
+    def lies_in_time(self, name: str) -> Lies:
+        """Which table a name is, and where it lies, whatever is behind its metadata.
+
+        Raises:
+            TableMissing: there is none.
+            Unavailable: it does not answer, or takes longer than the loop may wait for one table.
+        """
         ...
 
     def start_looking(self, names: Sequence[str]) -> None:

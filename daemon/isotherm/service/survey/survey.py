@@ -20,13 +20,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from isotherm.contract.identity import TableId
 from isotherm.core.model.outside import Outside
-from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import TrySoon
-from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, Looked
 from isotherm.service.survey.look import Look
+from isotherm.service.survey.second_entries import SecondEntries
 from isotherm.service.survey.silences_kept import Silences
 from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
 from isotherm.service.survey.unanswered_names import Answer, UnansweredNames
@@ -55,13 +53,9 @@ class Survey:
 
     catalog: Catalog
     ledger: Ledger
-    barrier: Barrier
-    tell_apart: Callable[[TableId], bool]
-    """Halts one of our tables if this is a second entry of it. Returns whether it is another table."""
+    second_entries: SecondEntries
     clock_trouble: Callable[[], str | None]
     """Why this machine's clock is not to be believed, or None."""
-    known: Callable[[], Mapping[str, str]]
-    """The names under which we know tables, by uuid."""
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
@@ -74,6 +68,8 @@ class Survey:
     _no_list: str | None = None
     """Why the catalog gives no newer list, since the last one."""
     _look: Look | None = None
+    _looked: Looked | None = None
+    """What its last piece came to, while it is not known which of the tables are ours under another name."""
     _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
     _uuids: dict[str, str] = field(default_factory=dict)
@@ -220,7 +216,7 @@ class Survey:
         self._least_ahead_ms()
         if self._look is not None:
             self._look.ahead_ms = min(self._look.ahead_ms, self._now_ahead_ms())
-        look, ended = self._look, self.catalog.looked()
+        look, ended = self._look, self._ended(is_doubted=is_doubted)
         if look is not None and (ended is not None or look.asked_s is None):
             self._look = None
             if not is_doubted:
@@ -230,6 +226,17 @@ class Survey:
         if self._look is None and not is_doubted:
             self._begin()
         return ended is not None
+
+    def _ended(self, *, is_doubted: bool) -> Looked | None:
+        """What a piece of a look came to, once it is known what each name is, or nobody takes it in."""
+        looked = self.catalog.looked()
+        if looked is not None:
+            self._looked = looked
+            self.second_entries.begin(looked)
+        if self._looked is None or not (is_doubted or self.second_entries.go_on()):
+            return None
+        ended, self._looked = self._looked, None
+        return ended
 
     def _now_ahead_ms(self) -> int:
         return self.now_ms() - int(self.monotonic_s() * 1000)
@@ -313,7 +320,7 @@ class Survey:
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
         unread |= self._place(looked)
         silent |= self._paused(look, looked)
-        unsettled = self._unsettled(looked)
+        unsettled = self.second_entries.unsettled
         if looked.found:
             self._unknown.found()
         look.uuids |= {lies.uuid for lies in looked.found.values()}
@@ -363,29 +370,6 @@ class Survey:
                 except ValueError as err:  # its owner may have chosen it
                     unread[name] = f"{type(err).__name__}: {err}"
         return unread
-
-    def _unsettled(self, looked: Looked) -> dict[str, str]:
-        """Halt each table of ours that has a second name. Returns the names of which nobody can say that, and why."""
-        known = self.known()
-        return {
-            name: f"whether it is a second entry of {known[lies.uuid]} is not known"
-            for name, lies in looked.found.items()
-            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid)
-        }
-
-    def _halt_if_twice(self, name: str, uuid: str) -> bool:
-        """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
-        halt = self.ledger.halted(uuid)
-        if halt is not None and halt.startswith(Reason.TWO_ENTRIES):
-            return True
-        key = f"{name}/twice"
-        if not self.barrier.is_aside(key):
-            with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                is_another = self.tell_apart(TableId(uuid, name))
-                self.barrier.forget(key)
-                # A table that is halted for something else is not halted for this; it waits for the other's end.
-                return is_another or halt is None
-        return False
 
     def _tell(self, whys: Mapping[str, str]) -> None:
         for name in sorted(whys.keys() - self._told):
