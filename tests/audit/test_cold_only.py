@@ -96,6 +96,40 @@ def test_a_partition_that_nobody_wrote_to_for_a_day_need_not_be_behind_the_strea
     assert found.verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("pauses_h", "first", "expected"),
+    [
+        ((23, 25, 24), 1, Judged.PROVED),
+        ((23, 11.9, 24), 1, Judged.BROKEN),
+        ((23, 24), 1, Judged.BROKEN),
+        ((11.9, 23, 25, 24), 1, Judged.PROVED),
+        ((23, 25, 24), 2, Judged.NOT_PROVABLE),
+        ((23, 25, 0.05, 24), 1, Judged.PROVED),
+    ],
+    ids=[
+        "each night",
+        "once at noon",
+        "two nights",
+        "at noon, long ago",
+        "no longer known",
+        "in two commits",
+    ],
+)
+def test_a_partition_to_which_somebody_comes_rarely_need_not_be_behind_the_stream(
+    pauses_h: tuple[float, ...], first: int, expected: Judged
+) -> None:
+    """A job begins early in such a pause, and not when the next batch is due."""
+    times = [1_000]
+    for pause_h in pauses_h:
+        times.append(times[-1] + int(pause_h * HOUR_MS))
+    writes = [write(number, at_ms, FIVE, through_h=5.5) for number, at_ms in enumerate(times, 1)]
+    ours = rewrite(len(writes) + 1, times[-1] + HOUR_MS, FIVE)
+
+    found = cold_only(history(*writes[first - 1 :], ours, now_ms=times[-1] + 10**8))
+
+    assert found.verdict is expected
+
+
 def test_a_boundary_that_came_after_the_rewrite_does_not_excuse_it() -> None:
     commits = (
         write(1, 1_000, FIVE),

@@ -397,6 +397,36 @@ MUTANTS = (
         "core/planner/test_plan.py::test_a_verdict_says_why_with_numbers",
     ),
     Mutant(
+        "a batch each night meets a job that began a day after the one before",
+        "core/planner/coldness.py",
+        "needed_silent_ms, regular = _silence(partition, cold)",
+        'needed_silent_ms, regular = cold.silent_for, ""',
+        "core/planner/test_left_behind.py::test_where_writers_come_once_a_day_a_job_begins_early_in_their_pause",
+    ),
+    Mutant(
+        "a partition whose time is not over does not rest",
+        "core/planner/plan.py",
+        "is_over = span is not None and _end_ahead(key, around) is None",
+        "is_over = True",
+        "core/planner/test_rest.py::"
+        "test_a_job_from_before_the_end_of_its_time_counts_until_the_stream_has_passed_that",
+    ),
+    Mutant(
+        "schemas that fill metadata.json have nothing compacted",
+        "core/planner/held.py",
+        "own_bytes < limit // 2 or",
+        "False or",
+        "core/planner/test_plan.py::test_a_verdict_says_why_with_numbers",
+    ),
+    Mutant(
+        "the audit lets a job beside any writer pass",
+        "audit/promises.py",
+        "comes_rarely(key, before, rule.silent_for_ms) is False",
+        "False",
+        "audit/test_cold_only.py::"
+        "test_a_partition_to_which_somebody_comes_rarely_need_not_be_behind_the_stream",
+    ),
+    Mutant(
         "a branch that an older one has passed is not seen",
         "iceberg/unpublished.py",
         "known |= dict.fromkeys(passed, goes_on)",

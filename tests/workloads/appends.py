@@ -152,6 +152,16 @@ def monthly(days=120):
     return writer.history(days)
 
 
+def monthly_nightly(days=120, seed=11):
+    """At three in the morning, or up to a quarter of an hour later, five files of 6 MiB into the present month."""
+    writer, random = Writer(MONTHS, is_ingest=False), Random(seed)
+    for night_ms in every(DAY, days, START + 3 * HOUR):
+        at_ms = night_ms + random.randrange(15 * MINUTE)
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        writer.commit(at_ms, {(at.year - 1970) * 12 + at.month - 1: wrote(5, 6 * MIB)})
+    return writer.history(days)
+
+
 def log(days=20, size=MIB, apart_ms=MINUTE):
     """A file a minute into a table without partitions, by a writer that says nothing of event time."""
     writer = Writer((), is_ingest=False)

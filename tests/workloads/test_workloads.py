@@ -22,6 +22,7 @@ GOALS = {
     "half of them merged": lambda got: got.settled_mean < 15,
     "below two hundred files too many": lambda got: got.spare_mean < 200,
     "left as it is": lambda got: got.write_amplification <= 1.1,
+    "nothing in vain": lambda got: got.thrown_away == 0,
     "few repeats": lambda got: got.repeats < 0.02,
     "never in vain twice in a row": lambda got: got.in_a_row <= 1,
     "not left alone": lambda got: got.jobs > 0 or got.spare_mean <= 20,
@@ -40,6 +41,7 @@ OF_ONE = {
     "hourly_slow": ("below three files, once settled",),
     "hourly_big": ("below three files, once settled",),
     # Of the first days there are late rows alone, of which nothing was compacted before.
+    "monthly_nightly": ("written 2.5 times at most", "few repeats", "nothing in vain"),
     "sensors": ("below six files, once settled",),
     "closing_orders": ("half of them merged",),
     "one_delete_row": ("written 2.5 times at most",),

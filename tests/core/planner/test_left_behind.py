@@ -131,6 +131,32 @@ def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(p
         assert quiet_rule(where, replace(written, pauses_ms=too_few), around, Cold(), NOW).is_hot
 
 
+@pytest.mark.parametrize(
+    ("pauses_h", "quiet_ms", "is_hot"),
+    [
+        ((23, 25, 24), 15 * MINUTE, False),
+        ((23, 25, 24), 14 * MINUTE, True),
+        ((23, 25, 12, 24), 15 * MINUTE, True),
+        ((23, 25), 15 * MINUTE, True),
+        ((23, 25), DAY, False),
+        ((), DAY - 1, True),
+    ],
+)
+def test_where_writers_come_once_a_day_a_job_begins_early_in_their_pause(pauses_h, quiet_ms, is_hot):
+    """A batch each night into the present month. After a day of silence the next one is due, and met a job of ours."""
+    written = partition(10, MIB, last_write_at_ms=NOW - quiet_ms)
+    written = replace(written, pauses_ms=tuple(one * HOUR for one in pauses_h))
+    around = Surroundings(table_state(boundary_ms=ENDS - HOUR // 2), HOURLY)
+    found = boundary_rule(HOUR_100, written, around, Cold(), NOW)
+
+    assert found.is_hot is is_hot
+    if not is_hot and quiet_ms < DAY:
+        assert found.why == (
+            "nobody wrote to it for 15m, 15m needed: each pause of its writers was longer than 12h"
+        )
+    assert not boundary_rule(HOUR_100, written, around, Cold(silent_for="10m"), NOW).is_hot
+
+
 def test_a_pause_is_five_minutes_long_however_little_quiet_a_policy_asks_for():
     """Shorter ones are not on record, so that none was shorter says nothing."""
     written = partition(10, MIB, last_write_at_ms=NOW - 4 * MINUTE, number=7)

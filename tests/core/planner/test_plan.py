@@ -67,12 +67,18 @@ from support.planned import COLD, POLICY
             {"facts": facts(metadata_file_bytes=16 * MIB, snapshots=20_000, own_snapshots=10_001)},
             Verdict.WAITING,
             (
-                "cold and due, but metadata.json has 16.0 MiB (half of expire.max_metadata_size is 16.0 MiB), mostly of our "
-                "own 10001 snapshots, and writers write it with each commit: until some are expired: 10 of 4 files below 96.0 MiB"
+                "cold and due, but metadata.json has 16.0 MiB (half of expire.max_metadata_size is 16.0 MiB), some 12.4 MiB of "
+                "it our own 10001 snapshots, and writers write it with each commit: until some are expired: 10 of 4 files "
+                "below 96.0 MiB"
             ),
         ),
         (
             {"facts": facts(metadata_file_bytes=16 * MIB - 1, snapshots=20_000, own_snapshots=10_001)},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
+        ),
+        (
+            {"facts": facts(metadata_file_bytes=64 * MIB, snapshots=6_400, own_snapshots=6_400)},
             Verdict.DUE,
             "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
@@ -114,6 +120,7 @@ from support.planned import COLD, POLICY
         "audited-long-ago",
         "crowded-by-us",
         "not-crowded",
+        "crowded-by-schemas",
         "crowded-by-writers",
         "paused",
         "paused-until-now",
@@ -128,10 +135,13 @@ def test_a_verdict_says_why_with_numbers(fields, verdict, why):
 
 
 def test_who_expires_nothing_here_is_told_that_somebody_must():
-    world = view(COLD, facts=facts(metadata_file_bytes=16 * MIB, snapshots=9, own_snapshots=9))
-    decision = plan(world, Policy(expire={"enabled": False}), NOW).of_partitions[0]
+    crowded = facts(metadata_file_bytes=16 * MIB, snapshots=6_500, own_snapshots=6_500)
+    decision = plan(view(COLD, facts=crowded), Policy(expire={"enabled": False}), NOW).of_partitions[0]
 
     assert "until some are expired, which expire.enabled leaves to somebody else" in decision.why
+    of_others = replace(crowded, properties={"gc.enabled": "false"})
+    decision = plan(view(COLD, facts=of_others), Policy(), NOW).of_partitions[0]
+    assert "until some are expired, which gc.enabled=false in the table's properties forbids" in decision.why
 
 
 def test_vectors_are_applied_with_their_data():

@@ -14,7 +14,7 @@ from isotherm.core.planner.backlog import MAX_ROUNDS, after, done, requested
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Expire, Orphans, Policy
 from isotherm.core.policy.windows import opening
-from support.builders import DAY, HOUR, NOW
+from support.builders import DAY, HOUR, MINUTE, NOW
 from support.drawn_views import maintained, policies, worlds
 from support.planned import POLICY
 
@@ -35,7 +35,14 @@ def obviously(world, policy, now):
         # What a span is in hours; of these tables nothing was learned yet.
         after = {timedelta(minutes=90): 1.5, "learned": 2}.get(policy.cold.after, policy.cold.after)
         is_behind = boundary is not None and (hour + 1 + after) * HOUR <= boundary
-        if not is_behind and quiet < policy.cold.silent_for:
+        # Of writers whose last pauses were all longer than half of `silent_for`, a little silence says that they are gone.
+        little = max(policy.cold.quiet_for, 5 * MINUTE)
+        is_rare = len(state.pauses_ms) >= 3 and min(state.pauses_ms) > max(
+            policy.cold.silent_for // 2, little
+        )
+        if not is_behind and quiet < (
+            min(little, policy.cold.silent_for) if is_rare else policy.cold.silent_for
+        ):
             continue
         commits = world.around.state.foreign_commits - state.last_write_number
         if quiet < policy.cold.quiet_for:

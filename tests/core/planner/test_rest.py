@@ -6,13 +6,16 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.tables import PartitionField
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Policy, Schedule, Work
 from isotherm.core.units import clock_text
-from support.builders import DAY, GIB, HOUR, MIB, NOW, files, key, partition, view
+from support.builders import DAY, GIB, HOUR, MIB, NOW, facts, files, key, partition, table_state, view
 from support.planned import POLICY
+
+DAILY = (PartitionField(1000, "day", "day", "timestamptz"),)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,24 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
         assert decision.why.startswith(
             f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 20 (it is 2.50): "
         )
+
+
+@pytest.mark.parametrize(
+    ("boundary_ms", "verdict"), [(NOW - HOUR, Verdict.RESTING), (NOW + 20 * HOUR, Verdict.DUE)]
+)
+def test_a_job_from_before_the_end_of_its_time_counts_until_the_stream_has_passed_that(boundary_ms, verdict):
+    """A policy of little `silent_for`: its own silence has made a day cold that is not over, again and again."""
+    today = key(NOW // DAY)
+    state = replace(partition(10), compacted_at_ms=NOW - 3 * HOUR, last_write_at_ms=NOW - 2 * HOUR)
+    around = table_state(boundary_ms=boundary_ms, foreign_commits=100)
+    policy = Policy(compact=POLICY.compact, cold={"silent_for": "1h", "after": 0})
+    decision = plan(view({today: state}, facts=facts(fields=DAILY), state=around), policy, NOW).of_partitions[
+        0
+    ]
+
+    assert decision.verdict is verdict
+    if verdict is Verdict.RESTING:
+        assert decision.wake.boundary_ms == (NOW // DAY + 1) * DAY
 
 
 @pytest.mark.parametrize("min_files", ["learned", 20])

@@ -30,6 +30,9 @@ LAST_PART = 60
 """A stream that has reached the last minute of an hour, or the last hour of a year, is at its end where no files come
 late."""
 
+REGULAR_PART = 2
+"""Writers whose every known pause was longer than half of `silent_for` come back once in a while, not all the time."""
+
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
 
@@ -138,12 +141,13 @@ def boundary_rule(
     span = time_span(key, around.fields)
     if span is None:
         return Finding("boundary", False, "it carries no time")
+    needed_silent_ms, regular = _silence(partition, cold)
     silent_at_ms = (
-        None if partition.last_write_at_ms is None else partition.last_write_at_ms + cold.silent_for
+        None if partition.last_write_at_ms is None else partition.last_write_at_ms + needed_silent_ms
     )
     if silent_at_ms is not None and silent_at_ms <= now_ms:
-        silent_ms = now_ms - silent_at_ms + cold.silent_for
-        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} needed"
+        silent_ms = now_ms - silent_at_ms + needed_silent_ms
+        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(needed_silent_ms)} needed{regular}"
         return Finding("boundary", False, why, option="cold.silent_for")
     boundary_ms = around.state.boundary_ms
     needed_ms, reason = _needed(span, boundary_ms, around, cold)
@@ -164,6 +168,17 @@ def boundary_rule(
     )
     why = f"{place} (boundary {clock_text(boundary_ms)}), {span_text(max(needed_ms, 0))} needed{reason}"
     return Finding("boundary", behind_ms < needed_ms, why, wake)
+
+
+def _silence(partition: PartitionState, cold: Cold) -> tuple[int, str]:
+    """How long a silence says that the stream will not say more for now, in milliseconds, and why where that is little.
+
+    A batch each night into the present month is silent for a day each time: a job would begin when the next one is due.
+    """
+    early_ms, regular_ms = max(cold.quiet_for, PAUSE_FROM_MS), cold.silent_for // REGULAR_PART
+    if early_ms >= cold.silent_for or not pauses.are_longer(partition, max(regular_ms, early_ms)):
+        return cold.silent_for, ""
+    return early_ms, f": each pause of its writers was longer than {span_text(max(regular_ms, early_ms))}"
 
 
 def _needed(span: TimeSpan, boundary_ms: int | None, around: Surroundings, cold: Cold) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """What keeps anything from being done, however due it is: a halt, a pause, a moment after a failure, somebody's audit."""
 
+from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.planner.view import View
@@ -8,6 +9,8 @@ from isotherm.core.units import MINUTE_MS, size_text, span_text
 
 QUARANTINE_FAILURES = 3
 """From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
+OWN_SNAPSHOT_BYTES = 1300
+"""What a compaction of ours adds to metadata.json: its snapshot with the summary, and its lines in two logs."""
 LOOK_AGAIN_MS = 15 * MINUTE_MS
 """What somebody has written beside `main` may be dropped, too, and no commit says so."""
 
@@ -52,12 +55,17 @@ def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
     """
     facts, expire = view.facts, policy.expire
     size, limit = facts.metadata_file_bytes, int(expire.max_metadata_size) // 2
-    if size < limit or 2 * facts.own_snapshots <= facts.snapshots:
+    own_bytes = facts.own_snapshots * OWN_SNAPSHOT_BYTES
+    # Schemas of a thousand columns may be most of it: few snapshots of ours are no reason to wait.
+    if size < limit or own_bytes < limit // 2 or 2 * facts.own_snapshots <= facts.snapshots:
         return None
+    who = "" if expire.enabled else ", which expire.enabled leaves to somebody else"
+    if not is_gc_enabled(facts.properties):
+        who = ", which gc.enabled=false in the table's properties forbids"
     why = (
-        f"metadata.json has {size_text(size)} (half of expire.max_metadata_size is {size_text(limit)}), mostly of "
-        f"our own {facts.own_snapshots} snapshots, and writers write it with each commit: until some are expired"
-        f"{'' if expire.enabled else ', which expire.enabled leaves to somebody else'}"
+        f"metadata.json has {size_text(size)} (half of expire.max_metadata_size is {size_text(limit)}), some "
+        f"{size_text(own_bytes)} of it our own {facts.own_snapshots} snapshots, and writers write it with each commit: "
+        f"until some are expired{who}"
     )
     return why, Wake(at_ms=now_ms + LOOK_AGAIN_MS)
 

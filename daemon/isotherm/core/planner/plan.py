@@ -40,7 +40,7 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 38
+RULES = 39
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0
@@ -117,7 +117,7 @@ def _decide_compaction(
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
-    stamp = sooner(_stamp(partition, now_ms), Wake(at_ms=full.settles_at_ms))
+    stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, _end_ahead(key, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score, wake = label(key, view.facts.fields), round(owed.score, 4), sooner(wake, stamp)
@@ -313,17 +313,25 @@ def rests_until(
 ) -> int | None:
     """Until when a partition rests from its last job, or None where it does not.
 
-    Once it is cold, a job from before the end of its time, beside its writers, does not count.
+    Once it is cold and its time is over, a job from before that, beside its writers, does not count.
     """
     since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
     # What nobody wrote to since then is still to be done: of a large partition a job does a part.
     if since_ms is None or written_ms is None or written_ms <= since_ms:
         return None
     span = time_span(key, around.fields)
-    if not is_hot and span is not None and since_ms < span.end_ms:
+    is_over = span is not None and _end_ahead(key, around) is None
+    if not is_hot and is_over and span is not None and since_ms < span.end_ms:
         return None
     # A time that is ahead was told by another clock.
     return since_ms + policy.compact.rest if 0 <= now_ms - since_ms < policy.compact.rest else None
+
+
+def _end_ahead(key: PartitionKey, around: Surroundings) -> int | None:
+    """The end of a partition's time where the stream has not passed it. None where it has, or where it carries none."""
+    span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
+    is_over = span is None or (boundary_ms is not None and boundary_ms >= span.end_ms)
+    return None if span is None or is_over else span.end_ms
 
 
 def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -> tuple[str, Wake] | None:
