@@ -185,3 +185,20 @@ def test_a_key_that_moves_to_a_new_partition_keeps_its_newest_row(lab: Lab) -> N
     lab.ingest()
 
     assert {row["id"]: row["name"] for row in lab.rows("orders")}[1] == "newest"
+
+
+def test_a_producer_that_hears_of_a_new_partition_later_than_ingest_loses_no_change(lab: Lab) -> None:
+    """Producers ask for the partitions of a topic every five minutes: until then they write to the old ones."""
+    source = Source("orders")
+    lab.send("orders", *(source.insert(number) for number in range(20)), partition=0)
+    lab.ingest()
+    lab.grow("orders", 2)
+    lab.ingest()
+    lab.send("orders", source.update(7, name="older"), source.update(8, name="older"), partition=0)
+    lab.send("orders", source.update(7, name="newer"), source.delete(8), partition=1)
+    lab.ingest()
+    lab.ingest()
+    rows = {row["id"]: row["name"] for row in lab.rows("orders")}
+
+    assert rows[7] == "newer"
+    assert 8 not in rows

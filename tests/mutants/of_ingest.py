@@ -375,10 +375,33 @@ MUTANTS = (
         OF_NEW_PARTITIONS + "test_what_kafka_dropped_of_a_new_partition_before_anybody_read_it_is_told",
     ),
     Mutant(
+        "a new partition is read before what its producer has still written to the old ones",
+        "isotherm_ingest/plan/topics.py",
+        "            self.late |= empty\n",
+        "",
+        "ingest/plan/test_topics.py::"
+        "test_a_new_partition_waits_for_what_its_producer_has_still_written_to_the_old_ones",
+    ),
+    Mutant(
+        "a new partition waits for where old ones ended before it had messages",
+        "isotherm_ingest/plan/topics.py",
+        "if new & self.seen - self.gated:\n                self.gated = new & self.seen",
+        "if new - self.gated:\n                self.gated = new",
+        "ingest/plan/test_topics.py::test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended",
+    ),
+    Mutant(
+        "what a table was still to be brought of a topic that is made again is told to nobody",
+        "isotherm_ingest/plan/places.py",
+        "if (one in self.noted or one[0] not in had) and",
+        "if one in self.noted and",
+        "ingest/batches/test_replaced_topics.py::"
+        "test_what_a_table_was_still_to_be_brought_of_a_topic_that_is_made_again_is_told",
+    ),
+    Mutant(
         "what Kafka had dropped before ingest heard of a topic is told",
         "isotherm_ingest/plan/topics.py",
-        "begun and position not in self.at_first",
-        "begun",
+        "is_begun and position not in self.at_first",
+        "is_begun",
         OF_NEW_PARTITIONS + "test_what_kafka_had_dropped_before_ingest_heard_of_a_topic_is_not_told",
     ),
     Mutant(

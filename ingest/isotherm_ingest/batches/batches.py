@@ -132,9 +132,11 @@ class Batches:
     ) -> None:
         """Tables that nothing was for have seen it all the same."""
         if only is not None:
-            readers = set(only.values())
-        else:
-            readers = {name for topic, _ in ranges for name in self._tables.of_topic(topic)}
+            for name in set(only.values()) - portions.keys():
+                mine = {one: span for one, span in ranges.items() if only[one[0]] == name}
+                self._tables.pass_by(mine, [name])
+            return
+        readers = {name for topic, _ in ranges for name in self._tables.of_topic(topic)}
         self._tables.pass_by(ranges, readers - portions.keys())
 
     def _portions(
@@ -153,6 +155,8 @@ class Batches:
         by_topic = kafka.by_topic()
         portions: dict[str, Portion] = {}
         for group, name, stream in self._routing.of(spans, met):
+            if only is not None and only.get(group.topic) != name:
+                continue
             self._tables.meet(name, stream, {group.topic}, known)
             portion = portions.get(name) or Portion(number, (), {}, Kafka(), self._cluster)
             is_new = group.topic not in portion.topics
@@ -162,10 +166,4 @@ class Batches:
                 ranges={**portion.ranges, **spans[group.topic]},
                 kafka=portion.kafka.also(by_topic[group.topic]) if is_new else portion.kafka,
             )
-        if only is None:
-            return portions
-        return {
-            name: one
-            for name, one in portions.items()
-            if all(only.get(topic) == name for topic in one.topics)
-        }
+        return portions

@@ -207,8 +207,11 @@ class Driver:
         """Have topics take up what the broker says of them now, and where they were marked."""
         each = kafka.by_topic()
         for name in each.keys() & set(names) & self._topics.keys():
-            marked = self._front_of(each[name], kafka.ids.get(name, ""), by_tables=are_new)
-            self._tell(name, self._topics[name].meet(each[name], marked), each[name])
+            topic, now = self._topics[name], each[name]
+            marked = self._front_of(now, kafka.ids.get(name, ""), by_tables=are_new)
+            self._tell(name, topic.meet(now, marked), now)
+            if topic.wants_later_ends:
+                self._tell(name, topic.meet(now.until(self._broker.ends([name])), {}), now)
 
     def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]], kafka: Kafka) -> None:
         """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""

@@ -71,6 +71,10 @@ class Kafka:
             self.asked_ms,
         )
 
+    def until(self, later: Mapping[Position, int]) -> "Kafka":
+        """The same, with ends that were asked for later: no end is before what was said."""
+        return replace(self, ends={one: max(end, later.get(one, end)) for one, end in self.ends.items()})
+
     def newest_cuts(self, positions: Iterable[Position]) -> dict[Position, int]:
         """When the newest cut of each of the partitions was seen that has any."""
         return {one: self.cuts[one][-1].seen_ms for one in positions if self.cuts.get(one)}

@@ -111,11 +111,15 @@ class Known:
         return replace(self, vector=vector, through=through)
 
     def lost(self, kafka: Kafka) -> "tuple[Hole, ...]":
-        """What was noted of topics that were made again since: it is gone, and the table itself cannot say so."""
+        """What is gone with topics that were made again since, and of which the table itself cannot say so.
+
+        It was noted alone, or the table was still brought what they held, and has had no row of them.
+        """
+        had = {topic for topic, _ in self.vector}
         return tuple(
             Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
-            for one in sorted(self.noted)
-            if _is_other(self.topic_ids, kafka, one[0])
+            for one in sorted(self.through)
+            if (one in self.noted or one[0] not in had) and _is_other(self.topic_ids, kafka, one[0])
         )
 
 

@@ -39,8 +39,14 @@ class Topic:
     """So many messages are read at once, since more have failed."""
     at_first: frozenset[Position] = frozenset()
     """Partitions of which nothing was known when it was first listed: what Kafka had dropped of them by then nobody missed."""
+    late: set[Position] = field(default_factory=set)
+    """Partitions that came when others had been read, and that have had no message yet."""
+    seen: frozenset[Position] = frozenset()
+    """New ones that had messages when Kafka was asked last."""
     gate: dict[Position, int] = field(default_factory=dict)
-    """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
+    """While the topic gains partitions: where the old ones ended after the first messages of new ones were seen."""
+    gated: frozenset[Position] = frozenset()
+    """The new ones that wait for that."""
 
     def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
@@ -48,26 +54,20 @@ class Topic:
         Returns what was lost unread: from where on it was to be read, and from where on Kafka has what can be read.
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
-        the old ones were read to where they ended when the new ones came. It moves to no other old one where their
-        number was multiplied. A new one begins at 0: what Kafka holds no more of it was lost unread.
+        the old ones were read to where they ended once the new ones had messages: a producer may write to the old ones
+        for minutes before it hears of new ones. It moves to no other old one where their number was multiplied. A new
+        one begins at 0: what Kafka holds no more of it was lost unread.
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
-            self.through, self.gate = {}, {}
+            self.through, self.gate, self.late = {}, {}, set()
         self.topic_id = now or self.topic_id
+        is_begun = any(self.through.values())
         for position, seen in marked.items():
-            self.through.setdefault(position, seen)
-        new = [position for position in sorted(kafka.ends) if position not in self.through]
-        if new and self.through and not self.gate:
-            self.gate = {
-                position: kafka.ends[position] for position in self.through if position in kafka.ends
-            }
-        if all(self.through[position] >= end for position, end in self.gate.items()):
-            begun = bool(self.through)
-            for position in new:
-                came_later = begun and position not in self.at_first
-                self.through[position] = 0 if came_later else kafka.starts.get(position, 0)
-            self.gate = {}
+            if position not in self.through:
+                self.through[position] = seen
+                self.late |= {position} if not seen else set()
+        self._open(kafka, is_begun=is_begun or any(self.through.values()))
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
@@ -78,6 +78,37 @@ class Topic:
         # Kafka may have lost what a new partition waits for.
         self.gate = {position: min(end, kafka.ends.get(position, end)) for position, end in self.gate.items()}
         return lost
+
+    @property
+    def wants_later_ends(self) -> bool:
+        """Whether new partitions have messages, and where the old ones end was not asked for since these were seen."""
+        return bool(self.seen - self.gated - self.through.keys())
+
+    def _open(self, kafka: Kafka, *, is_begun: bool) -> None:
+        """Take up new partitions, behind the old ones where these have been read."""
+        self.late = {one for one in self.late if self.through.get(one) == 0} if is_begun else set()
+        for position in [one for one in self.late if kafka.ends.get(one)]:
+            del self.through[position]  # it is as new as one that came with messages
+        new = frozenset(one for one in kafka.ends if one not in self.through)
+        if is_begun:
+            empty = {one for one in new if not kafka.ends[one]}
+            # It is met all the same: the marks say then that nothing of it was dropped unread.
+            self.through |= dict.fromkeys(empty, 0)
+            self.late |= empty
+            new -= empty
+            # Ends are asked for one by one. Those of old partitions count that were asked for after the first messages of
+            # new ones had been seen.
+            if new & self.seen - self.gated:
+                self.gated = new & self.seen
+                self.gate = {one: kafka.ends[one] for one in self.through if one in kafka.ends}
+            self.seen, opened = new, self.gated & new
+        else:
+            opened = new
+        if all(self.through[position] >= end for position, end in self.gate.items()):
+            for position in opened:
+                came_later = is_begun and position not in self.at_first
+                self.through[position] = 0 if came_later else kafka.starts.get(position, 0)
+            self.gate, self.gated = {}, frozenset()
 
     def has_changed(self, kafka: Kafka) -> bool:
         """Whether Kafka, asked about this topic alone, has more partitions than were met, or ends before what was seen."""

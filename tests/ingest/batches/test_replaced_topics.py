@@ -1,7 +1,9 @@
 """A topic that is deleted and made again is told, and read from its start where the stream allows it."""
 
 import pytest
+from structlog.testing import capture_logs
 
+from support.messages import envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
 
@@ -124,3 +126,32 @@ def test_dead_letters_of_a_topic_that_was_made_again_are_sent_though_their_offse
     pipeline.minute()
 
     assert [one.offset for one in pipeline.dead_letters.sent] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+def test_what_a_table_was_still_to_be_brought_of_a_topic_that_is_made_again_is_told(on_hole):
+    """It has seen a part of it, and no row: neither its token nor a note speaks of the topic."""
+    a, b = (
+        {"schema": number, "value": envelope(name, ("id", "int64"))}
+        for name, number in (("a", 11), ("b", 12))
+    )
+    config = CONFIG.replace(
+        'table: "shop.{table}"', f'table: "shop.{{table}}", mode: changelog, on_hole: {on_hole}'
+    )
+    pipeline = Pipeline(config)
+    pipeline.send(*messages(ORDERS, *range(12), **a))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 12, 13, **b))
+    pipeline.now_s += 60
+    for _ in range(2):
+        pipeline.turn()
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0, **a), *messages(ORDERS, 1, **b)]
+    pipeline.broker.ids[ORDERS] = "another id"
+    with capture_logs() as said:
+        for _ in range(4):
+            pipeline.now_s += 130
+            pipeline.minute()
+
+    told = [one["hole"] for one in said if one["event"] == "changes_missing" and one["table"] == "shop.b"]
+    assert told == [f"topic_made_again ({ORDERS}/0: needs 8, could go on from 0)"]
+    assert pipeline.rows("b") == [1]

@@ -65,9 +65,12 @@ def test_the_share_that_is_unread_is_of_what_retention_has_left():
 
 
 def test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended():
-    """A key that moved has older changes in an old partition."""
+    """A key that moved has older changes in an old partition. Which end that is counts from after the new one was seen."""
     one = topic(4)
+    one.meet(kafka([9, 3]), {})
+    assert one.wants_later_ends
     one.meet(kafka([10, 3]), {})
+    assert not one.wants_later_ends
     assert set(one.waiting(kafka([10, 3])).unread) == {("t", 0)}
 
     one.was_read({("t", 0): (4, 8)}, kafka([10, 3]), 1.0)
@@ -89,3 +92,47 @@ def test_a_topic_that_cannot_be_read_is_tried_again_later_and_later():
     assert waits == [2, 4, 8, 16, 32, 64, 120, 120]
     read(one, [5])
     assert (one.failures, one.through, one.has_more) == (0, {("t", 0): 5}, False)
+
+
+def test_a_new_partition_waits_for_what_its_producer_has_still_written_to_the_old_ones():
+    """It hears of new ones minutes later: they are empty until then, and the old ones go on."""
+    one = topic(4)
+    one.meet(kafka([4, 0]), {})
+    assert one.through == {("t", 0): 4, ("t", 1): 0}, "the marks know of it"
+    for _ in range(2):
+        one.meet(kafka([9, 2]), {})
+    assert one.waiting(kafka([9, 2])).unread == {("t", 0): (4, 9)}
+
+    read(one, [9, 2])
+    one.meet(kafka([9, 2]), {})
+    assert one.waiting(kafka([9, 2])).unread == {("t", 1): (0, 2)}
+
+
+def test_a_driver_that_begins_keeps_an_empty_partition_behind_the_others():
+    one = Topic("t", Window(60, 100))
+    for _ in range(2):
+        one.meet(kafka([9, 2]), {("t", 0): 4, ("t", 1): 0})
+
+    assert one.waiting(kafka([9, 2])).unread == {("t", 0): (4, 9)}
+
+
+def test_partitions_that_come_one_after_another_wait_each_for_what_was_there_then():
+    one = topic(4)
+    for _ in range(2):
+        one.meet(kafka([9, 2, 0]), {})
+    for _ in range(2):
+        one.meet(kafka([12, 5, 1]), {})
+    one.was_read({("t", 0): (4, 11)}, kafka([12, 5, 1]), 1.0)
+    one.meet(kafka([12, 5, 1]), {})
+    assert set(one.waiting(kafka([12, 5, 1])).unread) == {("t", 0)}
+
+    read(one, [12, 5, 1])
+    one.meet(kafka([12, 5, 1]), {})
+    assert set(one.waiting(kafka([12, 5, 1])).unread) == {("t", 1), ("t", 2)}
+
+
+def test_partitions_of_a_new_topic_are_read_together():
+    one = topic()
+    one.meet(kafka([9, 0, 2]), {})
+
+    assert one.waiting(kafka([9, 4, 2])).unread == {("t", 0): (0, 9), ("t", 1): (0, 4), ("t", 2): (0, 2)}
