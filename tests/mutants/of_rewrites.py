@@ -16,6 +16,21 @@ IN_NO_FOLDER = "test_a_table_chooses_no_folder_of_this_machine_and_none_that_dep
 WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started"
 
 MUTANTS = (
+    Mutant(
+        "a job of very many parts sorts what stays of them for each chunk",
+        SORTED,
+        "max(self._memory_bytes - rest.nbytes, rest.nbytes, 1)",
+        "max(self._memory_bytes - rest.nbytes, 1)",
+        SORTING + "test_a_merge_of_very_many_parts_sorts_a_row_about_as_often_as_one_of_few",
+    ),
+    Mutant(
+        "what was sorted is one row group, whatever the table asks for",
+        "parquet/output.py",
+        "self._fitting(batch.slice(start, most - self._pending_rows))",
+        "batch.slice(start, most - self._pending_rows)",
+        "parquet/test_output.py::"
+        "test_a_row_group_has_the_bytes_that_the_table_asks_for_however_many_rows_come_at_once",
+    ),
     # What is read of a table
     Mutant(
         "a property of the catalog leaves snapshots out",

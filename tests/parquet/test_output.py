@@ -79,3 +79,32 @@ def test_bytes_have_one_too(tmp_path, kind, distinct):
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=300))
 def test_whatever_comes_is_written_and_read_again(tmp_path_factory, values):
     has_dictionary(tmp_path_factory.mktemp("rows"), pa.array(values, pa.string()), StringType())
+
+
+@pytest.mark.parametrize("first", ["small", "large"])
+@pytest.mark.parametrize("at_once", [1, 50])
+def test_a_row_group_has_the_bytes_that_the_table_asks_for_however_many_rows_come_at_once(
+    tmp_path, first, at_once
+):
+    """What was sorted comes in batches of 64 MiB, and the rows at one end of the order may be the small ones."""
+    schema = Schema(NestedField(1, "value", BinaryType()))
+    asked = {"write.parquet.row-group-size-bytes": "262144"}
+    metadata = new_table_metadata(
+        schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"file://{tmp_path}", asked
+    )
+    values = [None] * 5_000 + [CHANCE.bytes(1_000) for _ in range(5_000)]
+    rows = pa.array(values if first == "small" else values[::-1], pa.large_binary())
+    output = Output(
+        PyArrowFileIO(), metadata, lambda number: str(tmp_path / f"{number}.parquet"), 1 << 21, 10_000, 500.0
+    )
+    for batch in pa.table([rows], schema=output.arrow).to_batches(max_chunksize=10_000 // at_once):
+        output.write(batch)
+    found = [pq.read_metadata(file.path) for file in output.finish()]
+
+    assert sum(one.num_rows for one in found) == 10_000
+    groups = [one.row_group(number).total_byte_size for one in found for number in range(one.num_row_groups)]
+    assert max(groups) < 1.2 * 262_144
+    assert sum(groups) / len(groups) > 0.7 * 262_144
+    assert max(
+        sum(one.row_group(n).total_byte_size for n in range(one.num_row_groups)) for one in found
+    ) < 1.5 * (1 << 21)

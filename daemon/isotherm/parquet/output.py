@@ -127,7 +127,7 @@ class Output:
         start = 0
         while start < batch.num_rows:
             most = min(self._group_rows, self._rows_wanted)
-            part = batch.slice(start, most - self._pending_rows)
+            part = self._fitting(batch.slice(start, most - self._pending_rows))
             start += part.num_rows
             self._pending.append(part)
             self._pending_rows += part.num_rows
@@ -137,6 +137,13 @@ class Output:
                 if not self._rows_wanted:
                     self._close()
                     self._rows_wanted = self._still_wanted()
+
+    def _fitting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The first of some rows, as many as the row group has room for: of what was sorted, 64 MiB come at once."""
+        room = max(self._group_bytes - self._pending_bytes, self._group_bytes // 16)
+        while rows.nbytes > room and rows.num_rows > 1:
+            rows = rows.slice(0, (rows.num_rows + 1) // 2)
+        return rows
 
     def finish(self) -> list[NewFile]:
         """Everything written, in order."""

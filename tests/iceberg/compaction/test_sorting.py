@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cmp_to_key
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -201,6 +203,68 @@ def test_parts_that_overlap_are_merged():
     it.close()
 
 
+def test_a_merge_of_very_many_parts_sorts_a_row_about_as_often_as_one_of_few():
+    """Of each part half a chunk waits. Where that was more than is sorted at a time, all of it was sorted for each chunk."""
+    arrow, work = schema_to_pyarrow(SCHEMA), {}
+
+    class Counted(Ordering):
+        def sorted(self, columns):
+            work[parts] = work.get(parts, 0) + columns.num_rows
+            return super().sorted(columns)
+
+    ordering = Ordering.of(table_with(SortField(3, IdentityTransform())), 1)
+    for parts in (4, 200):
+        it = Sorted(Counted(ordering.order_id, ordering.keys), arrow, 4_000, 400)
+        for start in range(parts):
+            rows = [{"large": number * parts + start} for number in range(100)]
+            it.add(pa.RecordBatch.from_pylist(rows, schema=arrow))
+        found = [row for batch in it.rows() for row in batch.column("large").to_pylist()]
+        it.close()
+        assert found == [*range(100 * parts)]
+
+    assert work[200] / 200 < 2 * work[4] / 4
+
+
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"k" * 16, bytes(16)], pa.binary(16)))
+ENDS = pa.array([0, 1, 2, 3], pa.int32())
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        pa.StructArray.from_arrays([UUIDS], names=["first"]),
+        pa.ListArray.from_arrays(ENDS, UUIDS),
+        pa.MapArray.from_arrays(ENDS, pa.array(["a", "b", "c"]), UUIDS),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_uuids_within_other_columns_are_put_aside_too(nested):
+    """Arrow makes no empty table of them."""
+    rows = pa.RecordBatch.from_arrays([pa.array([3, 1, 2]), nested], names=["large", "nested"])
+    by_id = Ordering.of(table_with(SortField(3, IdentityTransform())), 1)
+    first = Ordering(1, tuple(replace(key, path=(0,)) for key in by_id.keys))
+    it = Sorted(first, rows.schema, 1)
+    it.add(rows)
+    found = pa.Table.from_batches(it.rows())
+    it.close()
+
+    assert found.column("large").to_pylist() == [1, 2, 3]
+    assert found.column("nested").to_pylist() == [nested[place].as_py() for place in (1, 2, 0)]
+
+
+def test_however_many_parts_are_put_aside_one_file_is_open(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    arrow = schema_to_pyarrow(SCHEMA)
+    it = Sorted(Ordering.of(table_with(SortField(3, IdentityTransform())), 1), arrow, 1)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for number in range(50):
+        it.add(pa.RecordBatch.from_pylist([{"large": 50 - number}], schema=arrow))
+
+    assert len(list(Path("/dev/fd").iterdir())) == before + 1
+    assert [row["large"] for batch in it.rows() for row in batch.to_pylist()] == [*range(1, 51)]
+    it.close()
+
+
 @pytest.mark.parametrize(
     "field",
     [
@@ -223,11 +287,13 @@ def test_what_cannot_be_compared_as_iceberg_does_is_left_as_it_is(field):
 
 def test_what_is_put_aside_has_no_name_and_a_full_disk_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    it = Sorted(Ordering.of(table_with(SortField(2, BucketTransform(4))), 1), schema_to_pyarrow(SCHEMA), 1)
+    ordering, arrow = Ordering.of(table_with(SortField(2, BucketTransform(4))), 1), schema_to_pyarrow(SCHEMA)
+    it = Sorted(ordering, arrow, 1)
     it.add(pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA)))
     assert [*tmp_path.iterdir()] == []
     it.close()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    it = Sorted(ordering, arrow, 1)
     with pytest.raises(Exception, match="putting rows aside while they are sorted"):
         it.add(pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA)))
 

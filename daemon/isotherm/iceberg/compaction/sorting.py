@@ -45,7 +45,8 @@ from isotherm.core.model.refusals import Reason, RefusalError
 SORTED_BYTES = 64 * 1024**2
 """What is sorted at a time; some three times as much is in memory then."""
 CHUNK_BYTES = 128 * 1024
-"""Of what is put aside, so much is read at a time. Of 10 GiB of rows there are 160 parts: 20 MiB of chunks."""
+"""Of what is put aside, so much is read at a time. Of 64 GiB of rows there are a thousand parts: 64 MiB of halves of chunks
+are in memory."""
 
 _TYPES = (
     BinaryType,
@@ -130,10 +131,11 @@ class Sorted:
         self._memory_bytes, self._chunk_bytes = memory_bytes, chunk_bytes
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        self._chunks: list[tuple[pa.RecordBatchFileReader, int]] = []
         self._firsts: list[pa.Table] = []
-        """Of each part, the first rows of its chunks: what is compared of them."""
-        self._files: list[IO[bytes]] = []
+        """Of each part that was put aside, the first rows of its chunks: what is compared of them."""
+        self._file: IO[bytes] | None = None
+        """All parts, one behind the other: a job may have a thousand, and a process as many open files."""
+        self._writer: pa.RecordBatchFileWriter | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take some rows. Raises RefusalError: they cannot be put aside."""
@@ -144,7 +146,7 @@ class Sorted:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """All rows, in order; once. Raises RefusalError: they cannot be read again."""
-        if not self._chunks:
+        if not self._firsts:
             yield from self._taken().to_batches()
             return
         self._put_aside()
@@ -152,8 +154,8 @@ class Sorted:
 
     def close(self) -> None:
         """Let go of what was put aside."""
-        for file in self._files:
-            file.close()
+        if self._file is not None:
+            self._file.close()
 
     def _taken(self) -> pa.Table:
         """What waits, sorted."""
@@ -167,37 +169,47 @@ class Sorted:
         rows = self._taken()
         count = max(rows.num_rows * self._chunk_bytes // max(rows.nbytes, 1), 1)
         try:
-            file = tempfile.TemporaryFile(prefix="isotherm-")  # noqa: SIM115 (closed by `close`)
-            self._files.append(file)
-            with pa.ipc.new_file(file, self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as to:
-                to.write_table(rows, max_chunksize=count)
-            file.seek(0)
-            part = pa.ipc.open_file(file)
+            if self._writer is None:
+                self._file = tempfile.TemporaryFile(prefix="isotherm-")  # noqa: SIM115 (closed by `close`)
+                packed = pa.ipc.IpcWriteOptions(compression="lz4")
+                self._writer = pa.ipc.new_file(self._file, self._schema, options=packed)
+            self._writer.write_table(rows, max_chunksize=count)
         except OSError as err:
             raise RefusalError(Reason.STORAGE, f"putting rows aside while they are sorted: {err}") from err
-        self._chunks += [(part, number) for number in range(part.num_record_batches)]
         starts = pa.array(range(0, rows.num_rows, count), pa.int64())
         self._firsts.append(self._ordering.columns(rows.take(starts)))
 
     def _merged(self) -> Iterator[pa.RecordBatch]:
-        firsts = pa.concat_tables(self._firsts)
+        chunks, firsts = self._chunks(), pa.concat_tables(self._firsts)
         # The next one last: there may be a hundred thousand.
         turns = self._ordering.sorted(firsts).to_pylist()[::-1]
-        rest = self._schema.empty_table()
+        rest = pa.Table.from_batches([], schema=self._schema)
         while turns:
-            some, size = [rest], rest.nbytes
-            while turns and (size < self._memory_bytes or len(some) == 1):
-                some.append(self._chunk(turns.pop()))
-                size += some[-1].nbytes
+            # As much that is new as stays from before, at least. The rest is half a chunk of each part; of a thousand parts
+            # it was sorted again for each chunk.
+            some, left = [rest], max(self._memory_bytes - rest.nbytes, rest.nbytes, 1)
+            while turns and left > 0:
+                some.append(self._chunk(chunks, turns.pop()))
+                left -= some[-1].nbytes
             rows = pa.concat_tables(some).combine_chunks()
             places, count = self._up_to(rows, firsts.slice(turns[-1], 1) if turns else None)
             yield from rows.take(places[:count]).to_batches()
             rest = rows.take(places[count:])
 
-    def _chunk(self, number: int) -> pa.Table:
-        part, place = self._chunks[number]
+    def _chunks(self) -> pa.RecordBatchFileReader:
+        """All that was put aside."""
         try:
-            return pa.Table.from_batches([part.get_batch(place)])
+            if self._writer is not None and self._file is not None:
+                self._writer.close()
+                self._file.seek(0)
+            return pa.ipc.open_file(self._file)
+        except OSError as err:
+            raise RefusalError(Reason.STORAGE, f"putting rows aside while they are sorted: {err}") from err
+
+    @staticmethod
+    def _chunk(chunks: pa.RecordBatchFileReader, number: int) -> pa.Table:
+        try:
+            return pa.Table.from_batches([chunks.get_batch(number)])
         except OSError as err:
             raise RefusalError(Reason.STORAGE, f"reading rows that were put aside: {err}") from err
 
