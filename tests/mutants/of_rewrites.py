@@ -17,6 +17,29 @@ WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a
 
 MUTANTS = (
     Mutant(
+        "three deleted rows have a large file rewritten, because others of its partition are half deleted",
+        "iceberg/compaction/choice.py",
+        "(named - _lightly_deleted(data, deletes, take.spared_ratio)) or named",
+        "named",
+        "iceberg/compaction/test_choice.py::"
+        "test_a_large_file_of_few_deleted_rows_stays_though_others_of_its_partition_have_many",
+    ),
+    Mutant(
+        "a file stays of which deletes of several files name nobody knows how many rows",
+        "iceberg/compaction/choice.py",
+        "least * entry.rows and entry.identity not in named_by_others",
+        "least * entry.rows",
+        "iceberg/compaction/test_choice.py::test_what_deletes_of_several_files_may_name_does_not_stay",
+    ),
+    Mutant(
+        "vectors that are too many stay where they name few rows",
+        "core/planner/debt.py",
+        "if applies and deletes - cheap == {DELETE_RATIO} else 0.0",
+        "if applies else 0.0",
+        "core/planner/test_file_selection.py::"
+        "test_files_of_few_deleted_rows_stay_where_deleted_rows_are_what_is_due",
+    ),
+    Mutant(
         "a job of very many parts sorts what stays of them for each chunk",
         SORTED,
         "max(self._memory_bytes - rest.nbytes, rest.nbytes, 1)",

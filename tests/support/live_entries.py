@@ -10,21 +10,22 @@ from isotherm.iceberg.manifests.live import LiveEntry
 
 
 def entry(path: str, kind: FileKind = FileKind.DATA, number: int = 1, **more: Any) -> LiveEntry:
-    values: dict[str, Any] = {"spec_id": 0, "partition": UNPARTITIONED, "size_bytes": 1, **more}
+    values: dict[str, Any] = {"spec_id": 0, "partition": UNPARTITIONED, "size_bytes": 1, "rows": 1, **more}
     return LiveEntry(
         path,
         None,
         kind,
         sequence_number=number,
-        rows=1,
         file_format=FileFormat.PARQUET,
         is_encrypted=False,
         **values,
     )
 
 
-def delete(path: str = "d", number: int = 1, **more: Any) -> LiveEntry:
-    return entry(path, FileKind.POSITION_DELETES, number, **more)
+def delete(
+    path: str = "d", number: int = 1, kind: FileKind = FileKind.POSITION_DELETES, **more: Any
+) -> LiveEntry:
+    return entry(path, kind, number, **more)
 
 
 def equality(number: int, **more: Any) -> LiveEntry:

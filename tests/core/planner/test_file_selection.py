@@ -159,6 +159,40 @@ def test_one_delete_row_does_not_make_the_whole_partition_part_of_the_small_file
     assert taken(state, take) == FileStats(100, 10_000, 100 * 100 * KIB)
 
 
+@pytest.mark.parametrize(
+    ("deletes", "options", "spared"),
+    [
+        ({FileKind.DELETION_VECTORS: FileStats(8, 400, KIB)}, {}, 0.165),
+        ({FileKind.POSITION_DELETES: FileStats(8, 400, KIB)}, {"max_delete_ratio": 0.5}, 0.25),
+        ({FileKind.DELETION_VECTORS: FileStats(8, 400, KIB)}, {"max_deletion_vectors": 4}, 0.0),
+        (
+            {
+                FileKind.POSITION_DELETES: FileStats(8, 400, KIB),
+                FileKind.EQUALITY_DELETES: FileStats(50, 800, KIB),
+            },
+            {},
+            0.0,
+        ),
+    ],
+    ids=["vectors", "a limit of one's own", "the vectors themselves", "equality deletes"],
+)
+def test_files_of_few_deleted_rows_stay_where_deleted_rows_are_what_is_due(deletes, options, spared):
+    state = PartitionState(data=files(8, 128 * MIB), deletes=deletes)
+    version = 3 if FileKind.DELETION_VECTORS in deletes else 2
+    take = debt(state, Compact(**options), format_version=version).take(1.0, None)
+
+    assert take.with_deletes
+    assert take.spared_ratio == pytest.approx(spared)
+
+
+def test_under_a_schedule_fewer_rows_are_due_and_fewer_stay():
+    state = PartitionState(
+        data=files(8, 128 * MIB), deletes={FileKind.DELETION_VECTORS: FileStats(8, 100, KIB)}
+    )
+
+    assert debt(state, Compact(), format_version=3).take(0.1, None).spared_ratio == pytest.approx(0.0165)
+
+
 def test_delete_files_alone_do_not_take_the_small_files():
     state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)})
     owed = debt(state, Compact(min_files=20, max_delete_ratio=1000))
@@ -196,9 +230,9 @@ def test_many_delete_files_of_few_rows_are_merged_and_their_data_is_left_alone()
 def test_deletes_are_applied_where_merging_them_is_no_way(data, deletes, options):
     state = replace(data, deletes={FileKind.POSITION_DELETES: deletes})
 
-    assert debt(state, Compact(**{"max_delete_ratio": 1, **options})).take(1.0, None) == Take(
-        with_deletes=True
-    )
+    assert replace(
+        debt(state, Compact(**{"max_delete_ratio": 1, **options})).take(1.0, None), spared_ratio=0.0
+    ) == Take(with_deletes=True)
 
 
 def test_small_files_and_many_deletes_on_large_ones_are_one_job():

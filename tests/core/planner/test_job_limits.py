@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Policy, Work
@@ -127,6 +127,25 @@ def test_who_raises_a_budget_as_far_as_the_why_says_has_raised_it_enough(state, 
     if said:
         enough = parse_size(said.group(1).replace(" ", ""))
         assert "ever allows" not in why(enough), why(enough)
+
+
+def test_what_is_said_to_be_enough_is_so_as_it_is_said():
+    """1,029.6 MiB is 1.1 GiB in words, and under that much a job took 1.11 GiB."""
+    deletes = {
+        FileKind.POSITION_DELETES: FileStats(1, 98, 98 * MIB),
+        FileKind.DELETION_VECTORS: FileStats(1, 54, 54 * MIB),
+    }
+    data = {size_bucket(96 * MIB): FileStats(63, 100, 63 * 96 * MIB)}
+    state = PartitionState(data, deletes, last_write_at_ms=0)
+
+    def why(most):
+        policy = Policy(work=Work(bytes_per_hour=most), compact=Compact(max_delete_ratio=0.001))
+        (decision,) = plan(view({key(1): state}), policy, NOW).of_partitions
+        return decision.why
+
+    said = re.search(r"its ([0-9.]+ .i?B) are more than", why(GIB))
+    assert said is not None
+    assert "are more than" not in why(parse_size(said.group(1)))
 
 
 def test_where_no_job_is_allowed_that_is_why_it_waits():

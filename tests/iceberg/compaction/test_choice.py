@@ -1,11 +1,16 @@
 """Which files of a partition a job takes."""
 
+from typing import Any
+
 import pytest
 
 from isotherm.contract.identity import UNPARTITIONED
+from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
 from isotherm.iceberg.compaction.choice import choice_of
-from support.live_entries import delete, entry
+from isotherm.iceberg.manifests.live import LiveEntry
+from support.builders import MIB
+from support.live_entries import delete, entry, equality
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,34 @@ def test_a_job_opens_no_more_files_than_it_can_in_some_minutes(
     merged = deletes[:MAX_JOB_FILES] if count is None else []
     assert sorted(one.path for one in found.chosen) == [one.path for one in expected]
     assert [one.path for one in found.merged] == [one.path for one in merged]
+
+
+def spared(*deletes: LiveEntry, ratio: float = 0.2) -> list[str]:
+    """Of three files of 1,000 rows, those that a job takes that is about these deletes."""
+    data = [entry(name, number=1, rows=1000, size_bytes=MIB) for name in "abc"]
+    take = Take(10, with_deletes=True, spared_ratio=ratio)
+    return [one.path for one in choice_of([*data, *deletes], UNPARTITIONED, 0, take, {0: 1}).chosen]
+
+
+def of(path: str, rows: int, number: int = 2, **more: Any) -> LiveEntry:
+    """Deletes of a file's own."""
+    return delete(f"d-{path}-{rows}", number, referenced_data_file=path, rows=rows, **more)
+
+
+def test_a_large_file_of_few_deleted_rows_stays_though_others_of_its_partition_have_many() -> None:
+    assert spared(of("a", 600), of("b", 3), of("c", 199)) == ["a"]
+    assert spared(of("a", 600), of("b", 3), of("c", 200)) == ["a", "c"]
+    assert spared(of("a", 600), of("b", 3), ratio=0.0) == ["a", "b"]
+    assert spared(of("a", 600), of("b", 150), of("b", 50)) == ["a", "b"]
+    assert spared(of("a", 600, kind=FileKind.DELETION_VECTORS), of("b", 3)) == ["a"]
+
+
+def test_what_deletes_of_several_files_may_name_does_not_stay() -> None:
+    """How many of its rows they name is not known before they are read."""
+    assert spared(of("a", 600), of("b", 3), delete("wide", 2, rows=3)) == ["a", "b", "c"]
+    assert spared(of("a", 600), of("b", 3), equality(2)) == ["a", "b", "c"]
+
+
+def test_where_every_file_could_stay_none_does() -> None:
+    """The partition is due all the same: its rows were counted otherwise, and would be again."""
+    assert spared(of("a", 100), of("b", 3)) == ["a", "b"]

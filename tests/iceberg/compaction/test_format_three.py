@@ -81,10 +81,34 @@ def ids(spark: Any, name: str) -> list[int]:
     return [row[-2] for row in lineage(spark, name)]
 
 
+def files_of(catalog: Any, name: str) -> set[tuple[str, int | None]]:
+    found = catalog.load_table(name)
+    head = found.metadata.current_snapshot()
+    return {entry.identity for entry in live_files(found.metadata, found.io, head, OURS)}
+
+
 def kinds(catalog: Any, name: str, key: PartitionKey = OURS) -> set[FileKind]:
     found = catalog.load_table(name)
     head = found.metadata.current_snapshot()
     return {entry.kind for entry in live_files(found.metadata, found.io, head, key)}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_of_few_deleted_rows_stay_with_their_deletes(spark: Any, catalog: Any, version: int) -> None:
+    with table(spark, f"db.spared{version}", version) as name:
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (0, 2, 4, 6, 8, 10, 22)")
+        rows = spark.sql(f"SELECT * FROM lake.{name} ORDER BY id").collect()
+        before = files_of(catalog, name)
+
+        outcome = compacted(catalog, name, OURS, take=Take(0, with_deletes=True, spared_ratio=0.3))
+
+        assert outcome.kind is OutcomeKind.DONE, outcome
+        assert spark.sql(f"SELECT * FROM lake.{name} ORDER BY id").collect() == rows
+        after = files_of(catalog, name)
+        assert [len(before - after), len(after - before)] == [2, 1], "one file, with its deletes"
+        deleted = FileKind.DELETION_VECTORS if version == 3 else FileKind.POSITION_DELETES
+        assert kinds(catalog, name) == {FileKind.DATA, deleted}
 
 
 @pytest.mark.spark

@@ -65,6 +65,8 @@ class Take:
     """Those that are smaller than this."""
     with_deletes: bool = False
     """And those that delete files may name."""
+    spared_ratio: float = 0.0
+    """But for those of which delete files of their own name a smaller part of the rows, and no other may name any."""
     merges_deletes: bool = False
     """And of the position deletes on files that stay a few are made; their data is not touched."""
     deletes_below_bytes: int | None = None

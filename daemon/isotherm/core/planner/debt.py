@@ -27,12 +27,17 @@ from isotherm.core.policy.learned_counts import DELETES_ALONE, DELETES_LEFT, eno
 from isotherm.core.policy.policy import Compact
 from isotherm.core.units import DAY_MS, size_text
 
+DELETE_RATIO = "compact.max_delete_ratio"
 POSITION_DELETES = "compact.max_position_deletes"
 EQUALITY_DELETES = "compact.max_equality_deletes"
 
 SETTLED_AFTER_MS = 7 * DAY_MS
 """Who wrote to a partition of time last so long ago does not come back, as a rule: a mirror's orders are closed by then. What
 is there is read as it is for ever, so less is enough for a job. A week shows weekly jobs, too."""
+
+SPARED = 0.5
+"""A data file stays where this part of what would be due in it is deleted. Half, so that a partition of such files is not
+due again with the next few rows."""
 
 MERGED_ALONG = 0.1
 """From this part of its threshold on, deletes are merged by a job that rewrites small files anyway."""
@@ -72,6 +77,8 @@ class Debt:
     """What is read to make position deletes of all equality deletes, or None where that would not be the end of them."""
     converted_score: float = 0.0
     """The score of all delete rows at the most, once they are."""
+    spared_ratio: float = 0.0
+    """Files of fewer deleted rows may stay where deleted rows are what is due: then the partition is due no more."""
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
@@ -115,6 +122,7 @@ class Debt:
         return Take(
             below_bytes=self.below_bytes if takes_files else 0,
             with_deletes=applies,
+            spared_ratio=speaks * self.spared_ratio if applies and deletes - cheap == {DELETE_RATIO} else 0.0,
             merges_deletes=converts or merges,
             deletes_below_bytes=self.merge_below_bytes if merges else None,
             converts_equality=converts,
@@ -212,6 +220,7 @@ def debt(
         is_light,
         _converted_bytes(partition, compact) if writes_positions else None,
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
+        compact.max_delete_ratio * SPARED,
     )
 
 
@@ -338,7 +347,7 @@ def _delete_triggers(partition: PartitionState, compact: Compact, most_positions
     if positions or vectors:
         deleted, limit = positions.rows + vectors.rows, compact.max_delete_ratio
         why = f"{deleted} delete rows on {rows} rows, limit {100 * limit:.3g}%"
-        yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
+        yield Trigger(DELETE_RATIO, deleted / max(rows, 1) / limit, why)
     if positions:
         why = f"{positions.files} of {most_positions} position-delete files"
         score = positions.files / most_positions

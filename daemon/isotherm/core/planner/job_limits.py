@@ -12,7 +12,7 @@ from isotherm.core.planner.file_selection import taken
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.rewriters import why_not_converted
-from isotherm.core.units import HOUR_MS, size_text
+from isotherm.core.units import HOUR_MS, parse_size, size_text
 
 MAX_RAISES = 20
 """Of a budget, until what a job takes under it is found to fit."""
@@ -70,19 +70,20 @@ def over_budget(
         if size_bytes > limit:
             # The daemon may be started again with another budget, and nothing would wake this verdict.
             wake = Wake(at_ms=now_ms + HOUR_MS)
-            enough = size_text(_enough_bytes(partition, owed, size_bytes, threshold), up=True)
+            enough = _enough(partition, owed, size_bytes, threshold)
             return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
     return None
 
 
-def _enough_bytes(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float) -> int:
+def _enough(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float) -> str:
     """What a budget would have to allow: with a larger one, a job takes more, up to the most that any job does."""
     for _ in range(MAX_RAISES):
+        size_bytes = parse_size(size_text(size_bytes, up=True))  # who reads it says this much
         needed = taken(partition, owed.take(threshold, min(size_bytes, MAX_JOB_BYTES))).bytes
         if needed <= size_bytes:
             break
         size_bytes = needed
-    return size_bytes
+    return size_text(size_bytes, up=True)
 
 
 def not_converted(

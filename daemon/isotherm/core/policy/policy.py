@@ -174,7 +174,8 @@ class Compact(Settings):
     deletes; a week shows weekly jobs. Who deletes by hand pauses the table first, or may have to try again and again."""
     max_delete_ratio: float = Field(0.33, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows: then they are
-    applied. Lower where a table is read much oftener than it is updated."""
+    applied, but for those of data files of which their own delete files name less than half of it. Lower where a table is
+    read much oftener than it is updated."""
     max_position_deletes: MaxPositionDeletes = LEARNED
     """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too.
     `learned` are 200, and 20 where they came without rows (there are twice as many as small data files), are more than all

@@ -141,14 +141,30 @@ def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take)
     """The data files that a job is about: those that are small enough, and those that deletes may name."""
     if take.through_number is not None:
         data = [entry for entry in data if entry.sequence_number <= take.through_number]
-    named = {entry.identity for entry in _named(data, deletes)} if take.with_deletes else frozenset()
+    if not take.with_deletes:
+        return [entry for entry in data if entry.size_bytes < take.below_bytes]
+    named = DataFiles(data).named_by(deletes)
+    # Where all of it may stay, what is counted as deleted is counted otherwise than file by file.
+    named = (named - _lightly_deleted(data, deletes, take.spared_ratio)) or named
     return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
 
 
-def _named(data: Sequence[LiveEntry], deletes: Iterable[LiveEntry]) -> list[LiveEntry]:
-    """Those of the data files that these deletes may name."""
-    named = DataFiles(data).named_by(deletes)
-    return [entry for entry in data if entry.identity in named]
+def _lightly_deleted(
+    data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], least: float
+) -> set[tuple[str, int | None]]:
+    """The data files of which only delete files of their own name rows, and of a smaller part than this."""
+    rows, others = Counter[str](), list[LiveEntry]()
+    for delete in deletes:
+        if delete.kind in NAMED_BY_PATH and delete.referenced_data_file is not None:
+            rows[normalised(delete.referenced_data_file)] += delete.rows
+        else:
+            others.append(delete)
+    named_by_others = DataFiles(data).named_by(others)
+    return {
+        entry.identity
+        for entry in data
+        if rows[normalised(entry.path)] < least * entry.rows and entry.identity not in named_by_others
+    }
 
 
 def _chosen(
