@@ -377,7 +377,7 @@ MUTANTS = (
     Mutant(
         "a new partition is read before what its producer has still written to the old ones",
         "isotherm_ingest/plan/topics.py",
-        "            self.late |= empty\n",
+        "            if is_known:\n                self.closed[position] = False\n",
         "",
         "ingest/plan/test_topics.py::"
         "test_a_new_partition_waits_for_what_its_producer_has_still_written_to_the_old_ones",
@@ -385,9 +385,30 @@ MUTANTS = (
     Mutant(
         "a new partition waits for where old ones ended before it had messages",
         "isotherm_ingest/plan/topics.py",
-        "if new & self.seen - self.gated:\n                self.gated = new & self.seen",
-        "if new - self.gated:\n                self.gated = new",
+        "frozenset(position for position, had in self.closed.items() if had)",
+        "frozenset(position for position in self.closed if kafka.ends.get(position))",
         "ingest/plan/test_topics.py::test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended",
+    ),
+    Mutant(
+        "a new partition does not wait for one that is new too, and came before",
+        "isotherm_ingest/plan/topics.py",
+        "if ready and not self.gated and",
+        "if ready and",
+        "ingest/plan/test_topics.py::test_partitions_that_come_one_after_another_wait_each_for_those_before",
+    ),
+    Mutant(
+        "a new partition does not wait for one that has no leader now",
+        "isotherm_ingest/plan/topics.py",
+        "and old <= kafka.ends.keys():\n            self.gate, self.gated = {position: kafka.ends[position] for position in old}",
+        "and True:\n            self.gate, self.gated = {position: kafka.ends[position] for position in old & kafka.ends.keys()}",
+        "ingest/plan/test_topics.py::test_what_has_no_leader_is_waited_for_too",
+    ),
+    Mutant(
+        "nobody asks for a new partition that was empty when it came",
+        "isotherm_ingest/plan/topics.py",
+        "or (position in self.closed and end > 0)",
+        "or False",
+        "ingest/plan/test_topics.py::test_what_waits_in_a_closed_partition_is_counted_as_unread",
     ),
     Mutant(
         "what a table was still to be brought of a topic that is made again is told to nobody",
@@ -400,8 +421,8 @@ MUTANTS = (
     Mutant(
         "what Kafka had dropped before ingest heard of a topic is told",
         "isotherm_ingest/plan/topics.py",
-        "is_begun and position not in self.at_first",
-        "is_begun",
+        "is_known and position not in self.at_first",
+        "is_known",
         OF_NEW_PARTITIONS + "test_what_kafka_had_dropped_before_ingest_heard_of_a_topic_is_not_told",
     ),
     Mutant(

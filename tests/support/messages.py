@@ -164,6 +164,8 @@ class Broker:
         self._session = session
         self.kept_from, self.ids, self.sent = session.kept_from, {}, []
         self.without_leader, self.compacted_topics = set(), set()
+        self.empty = set()
+        """Partitions that are there, whether they have had a message or not."""
         self.away = self.unsendable = False
         self.is_silent = False
         """Whether it does not say from where on a partition can be read."""
@@ -177,6 +179,8 @@ class Broker:
         for one in self._session.kafka:
             if re.fullmatch(pattern, one.topic):
                 found.setdefault(one.topic, set()).add(one.partition)
+        for topic, partition in self.empty:
+            found.setdefault(topic, set()).add(partition)
         return found
 
     def cluster_id(self):
@@ -189,7 +193,7 @@ class Broker:
         return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}
 
     def ends(self, topics):
-        found = {}
+        found = dict.fromkeys([one for one in self.empty - self.without_leader if one[0] in topics], 0)
         for one in self._session.kafka:
             if one.topic in topics and (one.topic, one.partition) not in self.without_leader:
                 found[one.topic, one.partition] = max(

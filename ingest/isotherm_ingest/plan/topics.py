@@ -39,14 +39,12 @@ class Topic:
     """So many messages are read at once, since more have failed."""
     at_first: frozenset[Position] = frozenset()
     """Partitions of which nothing was known when it was first listed: what Kafka had dropped of them by then nobody missed."""
-    late: set[Position] = field(default_factory=set)
-    """Partitions that came when others had been read, and that have had no message yet."""
-    seen: frozenset[Position] = frozenset()
-    """New ones that had messages when Kafka was asked last."""
+    closed: dict[Position, bool] = field(default_factory=dict)
+    """Partitions that came when others were there, and are not read yet; whether each had messages when it was seen last."""
     gate: dict[Position, int] = field(default_factory=dict)
-    """While the topic gains partitions: where the old ones ended after the first messages of new ones were seen."""
+    """Where those that are read ended, after the first messages of some new ones had been seen."""
     gated: frozenset[Position] = frozenset()
-    """The new ones that wait for that."""
+    """The new ones that wait for that, and are read then."""
 
     def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
@@ -60,14 +58,10 @@ class Topic:
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
-            self.through, self.gate, self.late = {}, {}, set()
+            self.through, self.closed, self.gate, self.gated = {}, {}, {}, frozenset()
         self.topic_id = now or self.topic_id
-        is_begun = any(self.through.values())
-        for position, seen in marked.items():
-            if position not in self.through:
-                self.through[position] = seen
-                self.late |= {position} if not seen else set()
-        self._open(kafka, is_begun=is_begun or any(self.through.values()))
+        self._take_up(kafka, marked)
+        self._open(kafka)
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
@@ -79,47 +73,57 @@ class Topic:
         self.gate = {position: min(end, kafka.ends.get(position, end)) for position, end in self.gate.items()}
         return lost
 
-    @property
-    def wants_later_ends(self) -> bool:
-        """Whether new partitions have messages, and where the old ones end was not asked for since these were seen."""
-        return bool(self.seen - self.gated - self.through.keys())
+    def _take_up(self, kafka: Kafka, marked: Mapping[Position, int]) -> None:
+        """Take up partitions that are new to this driver; those that may hold newer changes of a key are closed at first."""
+        recalled = {position: seen for position, seen in marked.items() if position not in self.through}
+        self.through |= recalled
+        if any(self.through.values()):
+            # One of which nothing was read may have come when the others were there.
+            self.closed |= {position: False for position, seen in recalled.items() if not seen}
+        is_known = bool(self.through)
+        for position in sorted(kafka.ends.keys() - self.through.keys()):
+            came_later = is_known and position not in self.at_first
+            self.through[position] = 0 if came_later else kafka.starts.get(position, 0)
+            if is_known:
+                self.closed[position] = False
 
-    def _open(self, kafka: Kafka, *, is_begun: bool) -> None:
-        """Take up new partitions, behind the old ones where these have been read."""
-        self.late = {one for one in self.late if self.through.get(one) == 0} if is_begun else set()
-        for position in [one for one in self.late if kafka.ends.get(one)]:
-            del self.through[position]  # it is as new as one that came with messages
-        new = frozenset(one for one in kafka.ends if one not in self.through)
-        if is_begun:
-            empty = {one for one in new if not kafka.ends[one]}
-            # It is met all the same: the marks say then that nothing of it was dropped unread.
-            self.through |= dict.fromkeys(empty, 0)
-            self.late |= empty
-            new -= empty
-            # Ends are asked for one by one. Those of old partitions count that were asked for after the first messages of
-            # new ones had been seen.
-            if new & self.seen - self.gated:
-                self.gated = new & self.seen
-                self.gate = {one: kafka.ends[one] for one in self.through if one in kafka.ends}
-            self.seen, opened = new, self.gated & new
-        else:
-            opened = new
+    def _open(self, kafka: Kafka) -> None:
+        """Have new partitions read once the others were read to the gate, those that came together at once."""
+        self._pass()
+        old = self.through.keys() - self.closed.keys()
+        ready = frozenset(position for position, had in self.closed.items() if had)
+        # Ends are asked for one by one: those count that were asked for after the first messages had been seen. And what
+        # has no leader now may hold older changes.
+        if ready and not self.gated and old <= kafka.ends.keys():
+            self.gate, self.gated = {position: kafka.ends[position] for position in old}, ready
+            self._pass()
+        for position in self.closed.keys() & kafka.ends.keys():
+            self.closed[position] = kafka.ends[position] > self.through[position]
+
+    def _pass(self) -> None:
         if all(self.through[position] >= end for position, end in self.gate.items()):
-            for position in opened:
-                came_later = is_begun and position not in self.at_first
-                self.through[position] = 0 if came_later else kafka.starts.get(position, 0)
+            for position in self.gated:
+                del self.closed[position]
             self.gate, self.gated = {}, frozenset()
 
+    @property
+    def wants_later_ends(self) -> bool:
+        """Whether new partitions have messages, and where the others end was not asked for since these were seen."""
+        return not self.gated and any(self.closed.values())
+
     def has_changed(self, kafka: Kafka) -> bool:
-        """Whether Kafka, asked about this topic alone, has more partitions than were met, or ends before what was seen."""
-        return any(end < self.through.get(position, end + 1) for position, end in kafka.ends.items())
+        """Whether Kafka, asked about this topic alone, has more partitions than are read, or ends before what was seen."""
+        return any(
+            end < self.through.get(position, end + 1) or (position in self.closed and end > 0)
+            for position, end in kafka.ends.items()
+        )
 
     def waiting(self, kafka: Kafka) -> Waiting:
         """What waits beyond the front."""
         unread = {
             position: (seen, kafka.ends[position])
             for position, seen in self.through.items()
-            if kafka.ends.get(position, 0) > seen
+            if kafka.ends.get(position, 0) > seen and position not in self.closed
         }
         unread = readable(unread, kafka.damaged)
         return Waiting(self.name, self.window, unread, self.begun_s, self.has_more, self.at_most)

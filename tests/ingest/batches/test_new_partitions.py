@@ -179,3 +179,18 @@ def test_what_kafka_had_dropped_before_ingest_heard_of_a_topic_is_not_told(pipel
 
     assert "changes_missing" not in [one["event"] for one in said]
     assert pipeline.rows("orders") == [0, 3]
+
+
+@pytest.mark.parametrize("is_empty_at_first", [True, False])
+def test_a_new_partition_is_read_though_the_old_ones_go_on_for_ever(pipeline, is_empty_at_first):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    if is_empty_at_first:
+        pipeline.broker.empty = {(ORDERS, 1)}
+        pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, partition=1))
+    for number in range(1, 6):
+        pipeline.send(*messages(ORDERS, number))
+        pipeline.minute()
+
+    assert (ORDERS, 1, 0) in pipeline.lake.tables["shop.orders"].rows

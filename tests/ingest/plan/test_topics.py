@@ -116,19 +116,67 @@ def test_a_driver_that_begins_keeps_an_empty_partition_behind_the_others():
     assert one.waiting(kafka([9, 2])).unread == {("t", 0): (4, 9)}
 
 
-def test_partitions_that_come_one_after_another_wait_each_for_what_was_there_then():
+def test_partitions_that_come_one_after_another_wait_each_for_those_before():
+    """A key may move from the first to the second, and from there to the third."""
     one = topic(4)
     for _ in range(2):
         one.meet(kafka([9, 2, 0]), {})
     for _ in range(2):
         one.meet(kafka([12, 5, 1]), {})
-    one.was_read({("t", 0): (4, 11)}, kafka([12, 5, 1]), 1.0)
-    one.meet(kafka([12, 5, 1]), {})
-    assert set(one.waiting(kafka([12, 5, 1])).unread) == {("t", 0)}
+    one.was_read({("t", 0): (4, 9)}, kafka([12, 5, 1]), 1.0)
+    for _ in range(2):
+        one.meet(kafka([12, 5, 1]), {})
+    assert set(one.waiting(kafka([12, 5, 1])).unread) == {("t", 0), ("t", 1)}
 
     read(one, [12, 5, 1])
-    one.meet(kafka([12, 5, 1]), {})
-    assert set(one.waiting(kafka([12, 5, 1])).unread) == {("t", 1), ("t", 2)}
+    one.meet(kafka([13, 6, 1]), {})
+    assert set(one.waiting(kafka([13, 6, 1])).unread) == {("t", 0), ("t", 1), ("t", 2)}
+
+
+def test_what_has_no_leader_is_waited_for_too():
+    one, without = topic(4, 7), kafka([9, 9, 2])
+    one.meet(without, {})
+    del without.ends["t", 1]
+    for _ in range(2):
+        one.meet(without, {})
+    assert set(one.waiting(without).unread) == {("t", 0)}
+    read(one, [9, 7, 2])
+    one.meet(kafka([9, 9, 2]), {})
+    assert set(one.waiting(kafka([9, 9, 2])).unread) == {("t", 1)}
+
+
+def test_a_new_partition_opens_once_however_long_the_others_go_on():
+    """It was marked at 0 meanwhile, and what is marked so waits: it was closed again each time."""
+    one, marks = topic(4), {}
+    one.meet(kafka([4, 0]), marks)
+    for end in range(5, 12):
+        marks = dict(one.through)
+        for _ in range(2):
+            one.meet(kafka([end, 2]), marks)
+        read(one, [end, 2])
+
+    assert one.through == {("t", 0): 11, ("t", 1): 2}
+
+
+def test_two_new_partitions_may_have_their_first_messages_at_different_times():
+    one = topic(4)
+    one.meet(kafka([4, 0, 0]), {})
+    for ends in ([5, 1, 0], [6, 1, 0], [6, 2, 1], [7, 2, 1]):
+        for _ in range(2):
+            one.meet(kafka(ends), {})
+        read(one, ends)
+    one.meet(kafka([7, 2, 1]), {})
+    read(one, [7, 2, 1])
+
+    assert one.through == {("t", 0): 7, ("t", 1): 2, ("t", 2): 1}
+
+
+def test_what_waits_in_a_closed_partition_is_counted_as_unread():
+    one = topic(4)
+    one.meet(kafka([9, 3]), {})
+
+    assert one.unread(kafka([9, 3]), {}) == 8
+    assert one.has_changed(kafka([4, 3]))
 
 
 def test_partitions_of_a_new_topic_are_read_together():
