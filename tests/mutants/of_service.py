@@ -153,23 +153,38 @@ MUTANTS = (
     Mutant(
         "a namespace that hangs keeps new messages of the sources from being heard",
         "service/relay.py",
-        "name in self._put_off or self.barrier.is_doubtful(name) for name",
+        "name in self._put_off or self.barrier.doubt(name) for name",
         "name in self._put_off for name",
         "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables of a namespace that hangs stand before all others that sources name",
         "service/relay.py",
-        "key=lambda name: (self.barrier.is_doubtful(name), since[name])",
+        "key=lambda name: (self.barrier.doubt(name), since[name])",
         "key=lambda name: since[name]",
         "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables that come slowly take the loop's time, each time that a source names them",
         "service/relay.py",
-        "now_s - began_s - (TURN_BUDGET_S if came else 0.0)",
-        "0.0 if came else now_s - began_s",
+        "(self._lost.came if came else self._lost.add)(now_s - began_s)",
+        "came or self._lost.add(now_s - began_s)",
         "service/test_relay_trouble.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
+    ),
+    Mutant(
+        "tables that are announced wait for those of their namespace that hang",
+        "service/rounds.py",
+        "is_silent = self.barrier.doubt(row.state.table.name) is Doubt.ITSELF",
+        "is_silent = self.barrier.doubt(row.state.table.name) is not Doubt.NONE",
+        "service/test_hanging_tables.py::"
+        "test_nobody_is_asked_for_an_announced_table_because_another_of_its_namespace_hangs",
+    ),
+    Mutant(
+        "tables that come slowly, and are new, make one round of hours",
+        "service/rounds.py",
+        "        self._lost.came(self.monotonic_s() - began_s)\n",
+        "",
+        "service/test_hanging_tables.py::test_new_tables_that_come_slowly_do_not_make_one_round",
     ),
     Mutant(
         "a namespace that begins to hang costs a round for each of its tables before others are asked for",

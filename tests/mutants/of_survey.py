@@ -242,7 +242,7 @@ MUTANTS = (
     Mutant(
         "tables of a namespace that is registered anew are asked about in one turn of the loop",
         TWICE,
-        "while self._names and self.monotonic_s() < until_s:",
+        "while self._names and self.monotonic_s() < began_s + A_TURN_FOR_S:",
         "while self._names:",
         "service/test_survey.py::"
         "test_a_namespace_that_is_registered_anew_takes_some_seconds_of_a_turn_and_all_of_it_is_settled_at_last",

@@ -1,9 +1,12 @@
 """Tables about which the catalog never answers keep no other table waiting: it answers everything else at once."""
 
+import itertools
+
 import pytest
 from requests.exceptions import ReadTimeout
 
 from isotherm.core import observations as seen
+from isotherm.service.ports import TableSilent
 from support.lab import EXPIRING, Lab, of, started
 
 TABLES = 20
@@ -71,6 +74,84 @@ def test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tabl
         lab.ahead_ms += 200
 
     assert len([name for name in asked if name not in others]) <= 2
+    service.stop()
+
+
+def test_tables_that_are_announced_are_planned_beside_others_of_their_namespace_that_hang(lab):
+    """They wanted confirmation, and it was put off in each round: one table that hung had cost what may be lost."""
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+    well, hanging = [f"shop.t{number:02}" for number in range(15, TABLES)], 15
+    hang(lab, {f"shop.t{number:02}" for number in range(hanging)}, 30)
+    tables = [service.catalog.catalog.load_table(name) for name in well]
+    lab.ahead_ms += int(POLL_S * 1000)
+    planned, decide = [], service.verdicts.decide
+
+    def noted(row, *more, **named):
+        planned.append((lab.monotonic_s(), row.state.table.name))
+        return decide(row, *more, **named)
+
+    service.verdicts.decide = noted
+    began_s, told_s, longest_s = lab.monotonic_s(), float("-inf"), 0.0
+    while lab.monotonic_s() - began_s < 1800:
+        if lab.monotonic_s() - told_s >= 60:
+            told_s = lab.monotonic_s()
+            for table in tables:
+                lab.append(table, 1)
+        service.step(0)
+        lab.ahead_ms += 1000
+    for name in well:
+        times = [began_s, *(at_s for at_s, one in planned if one == name), lab.monotonic_s()]
+        longest_s = max(longest_s, *(later - earlier for earlier, later in itertools.pairwise(times)))
+
+    assert longest_s < 400
+    service.stop()
+
+
+def test_nobody_is_asked_for_an_announced_table_because_another_of_its_namespace_hangs(lab):
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+    with service.barrier.around("shop.dead", "looking at it"):
+        raise TableSilent("timed out")
+    load, asked = service.catalog.load, []
+
+    def noted(name):
+        asked.append(name)
+        return load(name)
+
+    service.catalog.load = noted
+    lab.append(lab.catalog.load_table("shop.t00"), 1)
+    service.step(0)
+    lab.ahead_ms += 2_000
+    rounds = len(of(lab, seen.RoundPlanned))
+    while len(of(lab, seen.RoundPlanned)) == rounds:
+        service.step(0)
+
+    assert of(lab, seen.RoundPlanned)[-1].tables > 0
+    assert asked == []
+    service.stop()
+
+
+def test_new_tables_that_come_slowly_do_not_make_one_round(lab):
+    service = started(lab)
+    load = service.catalog.load
+
+    def slow(name):
+        lab.ahead_ms += 20_000
+        return load(name)
+
+    service.catalog.load = slow
+    while len(of(lab, seen.TableScanned)) < TABLES:
+        service.step(0)
+        lab.ahead_ms += 200
+    rounds = [one.seconds for one in of(lab, seen.RoundPlanned)]
+
+    assert max(rounds) < 100
+    assert service.health.catalog_answers
     service.stop()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
+from isotherm.service.failing_tables import Doubt
 from isotherm.service.lost_time import MOST_LOST_S
 from isotherm.service.ports import Refused, StoreAway, TableSilent, TooLong, Unavailable
 from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN
@@ -254,11 +255,11 @@ def test_a_table_that_was_read_for_a_source_speaks_for_its_namespace(lab, heard)
     barrier = heard.service.barrier
     with barrier.around("shop.dead", "looking at it"):
         raise TableSilent("timed out")
-    assert barrier.is_doubtful("shop.zzz")
+    assert barrier.doubt("shop.zzz") is Doubt.NEIGHBOURS
     heard.hear(commit_to_table("shop.zzz", expected))
 
     assert [event.table for event in heard.published] == ["shop.zzz"]
-    assert not barrier.is_doubtful("shop.zzz")
+    assert barrier.doubt("shop.zzz") is Doubt.NONE
 
 
 def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):

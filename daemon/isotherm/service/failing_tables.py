@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
@@ -45,6 +46,15 @@ THEIRS = (
 """What a person can do about a table that fails by our mistake, and about one that cannot be read."""
 AWAY_IN_A_ROW = 3
 """So many tables without an answer, one after the other: it is not the tables."""
+
+
+class Doubt(IntEnum):
+    """Who gave no answer the last time, the least first."""
+
+    NONE = 0
+    NEIGHBOURS = 1
+    """Another table in the namespace, which may be the only one."""
+    ITSELF = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +96,12 @@ class Barrier:
         known = self._aside.get(name)
         return known is not None and (not known.is_away or self.monotonic_s() - known.since_s >= LONG_S)
 
-    def is_doubtful(self, name: str) -> bool:
+    def doubt(self, name: str) -> Doubt:
         """Whether a table, or one in its namespace, gave no answer the last time: to ask for it may cost a time-out."""
         known = self._aside.get(name)
-        return (known is not None and known.is_away) or _namespace(name) in self._mute
+        if known is not None and known.is_away:
+            return Doubt.ITSELF
+        return Doubt.NEIGHBOURS if _namespace(name) in self._mute else Doubt.NONE
 
     @property
     def is_away(self) -> bool:

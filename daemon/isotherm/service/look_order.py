@@ -1,13 +1,16 @@
 """In which order a round looks at tables.
 
-Those that gave no answer the last time stand behind all others, because each may cost a time-out. Of each kind comes
-first what the last round did not ask for, and then what follows the table at which it stopped.
+Those that gave no answer the last time stand behind all others, because each may cost a time-out, and between the two
+stand the others of their namespaces. Of each kind comes first what the last round did not ask for, and then what follows
+the table at which it stopped.
 """
 
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import zip_longest
+
+from isotherm.service.failing_tables import Doubt
 
 Entry = tuple[str, str]
 """A name, and the uuid of the row that is meant; empty for a name without a row."""
@@ -33,7 +36,7 @@ class LookOrder:
         new: Collection[Entry],
         known: Collection[Entry],
         not_asked: Collection[str],
-        is_doubtful: Callable[[str], bool],
+        doubt: Callable[[str], Doubt],
     ) -> None:
         """Put the tables of a round in order.
 
@@ -41,15 +44,15 @@ class LookOrder:
             new: names that we have no row for.
             known: the tables with a row.
             not_asked: those that had their turn in the last round and were not asked for.
-            is_doubtful: whether a table, or its like, gave no answer the last time.
+            doubt: whether a table, or its like, gave no answer the last time.
         """
         # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
         self._is_new_first = not self._is_new_first
         self._queue.clear()
-        for doubtful in (False, True):
+        for kind in Doubt:
             fresh, rows = (
                 sorted(
-                    (entry for entry in entries if is_doubtful(entry[0]) is doubtful),
+                    (entry for entry in entries if doubt(entry[0]) is kind),
                     key=lambda entry: (entry[0] not in not_asked, entry[0] <= last, entry),
                 )
                 for entries, last in ((new, self._last_new), (known, self._last))

@@ -10,6 +10,9 @@ MOST_LOST_S = 15.0
 """Of a round, for time-outs of tables. What was not asked for then has its turn in the next round; what needs no answer
 is planned all the same."""
 
+SLOW_FROM_S = 2.0
+"""What a table takes beyond this, though it comes, is lost as well."""
+
 
 @dataclass(slots=True)
 class LostTime:
@@ -24,6 +27,10 @@ class LostTime:
     def add(self, lost_s: float) -> None:
         """A table has cost so much."""
         self._lost_s += lost_s
+
+    def came(self, lasted_s: float) -> None:
+        """A table has come, after so long. A thousand that come slowly would make a round of hours."""
+        self._lost_s += max(0.0, lasted_s - SLOW_FROM_S)
 
     @property
     def is_used_up(self) -> bool:

@@ -111,7 +111,7 @@ class Relay:
         now_s = self.monotonic_s()
         since = {name: self._put_off.get(name, (float("-inf"), 0))[0] for name in self._waiting}
         ready = (name for name in since if since[name] <= now_s)
-        return sorted(ready, key=lambda name: (self.barrier.is_doubtful(name), since[name]))
+        return sorted(ready, key=lambda name: (self.barrier.doubt(name), since[name]))
 
     def turn(self) -> None:
         """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
@@ -129,7 +129,7 @@ class Relay:
 
     def _has_room(self) -> bool:
         """Whether nothing waits but tables that were put off, or may cost a time-out, and not too many of those."""
-        behind = (name in self._put_off or self.barrier.is_doubtful(name) for name in self._waiting)
+        behind = (name in self._put_off or self.barrier.doubt(name) for name in self._waiting)
         return len(self._waiting) < MAX_WAITING and all(behind)
 
     def _announce_some(self) -> None:
@@ -147,7 +147,7 @@ class Relay:
                 trace = "".join(traceback.format_exception(err))
                 self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
             now_s = self.monotonic_s()
-            self._lost.add(max(0.0, now_s - began_s - (TURN_BUDGET_S if came else 0.0)))
+            (self._lost.came if came else self._lost.add)(now_s - began_s)
             if now_s >= deadline_s or not self._may_ask():
                 break
 

@@ -19,7 +19,7 @@ from isotherm.service.admission import Admission, work_key
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
 from isotherm.service.deletions import Deletions
-from isotherm.service.failing_tables import Barrier
+from isotherm.service.failing_tables import Barrier, Doubt
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
@@ -151,7 +151,7 @@ class Rounds:
         names = self.fold.names()
         known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
         self._new_to_find = len(new)
-        self._agenda.fill([(name, "") for name in new], known, not_asked, self.barrier.is_doubtful)
+        self._agenda.fill([(name, "") for name in new], known, not_asked, self.barrier.doubt)
         self.is_open = True
 
     def give_up(self) -> None:
@@ -260,7 +260,9 @@ class Rounds:
 
     def _confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
+        began_s = self.monotonic_s()
         loaded = self.follower.confirm(name)
+        self._lost.came(self.monotonic_s() - began_s)
         self.health.catalog_answers = True
         self.health.ticked_at_s = self.monotonic_s()  # what comes next may load the table again
         self.barrier.answered(name)
@@ -316,9 +318,9 @@ class Rounds:
         self.barrier.went_well(name)
 
     def _wants_confirmation(self, row: TableRow) -> bool:
-        """Whether something does not add up."""
-        name = row.state.table.name
-        return name in self.follower.suspects or not row.is_trusted or self.barrier.is_doubtful(name)
+        """Whether something does not add up; not where only its neighbours are silent, which they may be for long."""
+        is_silent = self.barrier.doubt(row.state.table.name) is Doubt.ITSELF
+        return row.state.table.name in self.follower.suspects or not row.is_trusted or is_silent
 
     # All tables
 

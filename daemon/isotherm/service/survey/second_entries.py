@@ -12,6 +12,8 @@ from isotherm.store.ledger import Ledger
 
 A_TURN_FOR_S = 5.0
 """Of the loop: each question may wait for a table, and a namespace of hundreds may be registered at once."""
+REST = 4
+"""So many times as long as that took nobody is asked about: a table that hangs takes half a minute."""
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class SecondEntries:
     """The names of which nobody can say whether they are second entries, and why."""
     _names: deque[tuple[str, str]] = field(default_factory=deque)
     """Those still to be asked about, with their uuids."""
+    _again_s: float = float("-inf")
 
     def begin(self, looked: Looked) -> None:
         """Take what a piece of a look has found."""
@@ -40,11 +43,16 @@ class SecondEntries:
 
     def go_on(self) -> bool:
         """Halt each table of ours that has a second name, for some seconds. Returns whether that was all."""
-        known, until_s = self.known(), self.monotonic_s() + A_TURN_FOR_S
-        while self._names and self.monotonic_s() < until_s:
+        known, began_s = self.known(), self.monotonic_s()
+        if began_s < self._again_s:
+            return not self._names
+        while self._names and self.monotonic_s() < began_s + A_TURN_FOR_S:
             name, uuid = self._names.popleft()
-            if not self._is_settled(name, uuid):
+            is_silent = self.barrier.is_aside(known.get(uuid, name))
+            if is_silent or not self._is_settled(name, uuid):
                 self.unsettled[name] = f"whether it is a second entry of {known.get(uuid, uuid)} is not known"
+        now_s = self.monotonic_s()
+        self._again_s = now_s + REST * (now_s - began_s)
         return not self._names
 
     def _is_settled(self, name: str, uuid: str) -> bool:

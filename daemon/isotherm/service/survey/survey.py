@@ -70,6 +70,8 @@ class Survey:
     _look: Look | None = None
     _looked: Looked | None = None
     """What its last piece came to, while it is not known which of the tables are ours under another name."""
+    _looked_s: float = 0.0
+    """When that came."""
     _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
     _uuids: dict[str, str] = field(default_factory=dict)
@@ -231,7 +233,7 @@ class Survey:
         """What a piece of a look came to, once it is known what each name is, or nobody takes it in."""
         looked = self.catalog.looked()
         if looked is not None:
-            self._looked = looked
+            self._looked, self._looked_s = looked, self.monotonic_s()
             self.second_entries.begin(looked)
         if self._looked is None or not (is_doubted or self.second_entries.go_on()):
             return None
@@ -312,9 +314,9 @@ class Survey:
         now_s, self._ahead_ms = self.monotonic_s(), min(self._least_ahead_ms(), look.ahead_ms)
         asked_s = look.began_s if look.asked_s is None else look.asked_s
         if look.is_of_silent:
-            look.lost_s += now_s - asked_s
+            look.lost_s += self._looked_s - asked_s
         else:
-            look.lasted_s += now_s - asked_s
+            look.lasted_s += self._looked_s - asked_s
         look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
