@@ -97,33 +97,42 @@ def test_a_partition_that_nobody_wrote_to_for_a_day_need_not_be_behind_the_strea
 
 
 @pytest.mark.parametrize(
-    ("pauses_h", "first", "expected"),
+    ("pauses_h", "first", "waits_h", "expected"),
     [
-        ((23, 25, 24), 1, Judged.PROVED),
-        ((23, 11.9, 24), 1, Judged.BROKEN),
-        ((23, 24), 1, Judged.BROKEN),
-        ((11.9, 23, 25, 24), 1, Judged.PROVED),
-        ((23, 25, 24), 2, Judged.NOT_PROVABLE),
-        ((23, 25, 0.05, 24), 1, Judged.PROVED),
+        ((23, 25, 24), 1, 1, Judged.PROVED),
+        ((5, 6, 5), 1, 1, Judged.PROVED),
+        ((23, 3.9, 24), 1, 10, Judged.BROKEN),
+        ((23, 24), 1, 1, Judged.BROKEN),
+        ((23, 25, 24), 2, 1, Judged.NOT_PROVABLE),
+        ((23, 0.5, 25, 0.2, 24), 1, 0.5, Judged.PROVED),
+        ((23, 0.5, 25, 0.2, 24), 1, 0.4, Judged.BROKEN),
+        ((23, 25, 0.05, 24), 1, 0.09, Judged.PROVED),
+        ((23, 25, 24), 1, 0.08, Judged.BROKEN),
+        ((23, 25, 24, *(0.5,) * 8), 1, 1, Judged.BROKEN),
     ],
     ids=[
         "each night",
-        "once at noon",
+        "each five hours",
+        "all day",
         "two nights",
-        "at noon, long ago",
         "no longer known",
         "in two commits",
+        "between the two",
+        "one after the other",
+        "at once",
+        "long ago",
     ],
 )
-def test_a_partition_to_which_somebody_comes_rarely_need_not_be_behind_the_stream(
-    pauses_h: tuple[float, ...], first: int, expected: Judged
+def test_a_partition_to_which_somebody_comes_in_visits_need_not_be_behind_the_stream(
+    pauses_h: tuple[float, ...], first: int, waits_h: float, expected: Judged
 ) -> None:
     """A job begins early in such a pause, and not when the next batch is due."""
     times = [1_000]
     for pause_h in pauses_h:
         times.append(times[-1] + int(pause_h * HOUR_MS))
     writes = [write(number, at_ms, FIVE, through_h=5.5) for number, at_ms in enumerate(times, 1)]
-    ours = rewrite(len(writes) + 1, times[-1] + HOUR_MS, FIVE)
+    ours_ms = times[-1] + int(waits_h * HOUR_MS)
+    ours = rewrite(len(writes) + 1, ours_ms, FIVE)
 
     found = cold_only(history(*writes[first - 1 :], ours, now_ms=times[-1] + 10**8))
 

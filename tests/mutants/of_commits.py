@@ -401,7 +401,8 @@ MUTANTS = (
         "core/planner/coldness.py",
         "needed_silent_ms, regular = _silence(partition, cold)",
         'needed_silent_ms, regular = cold.silent_for, ""',
-        "core/planner/test_left_behind.py::test_where_writers_come_once_a_day_a_job_begins_early_in_their_pause",
+        "core/planner/test_left_behind.py::"
+        "test_where_writers_come_in_visits_a_job_begins_early_in_the_pause_between_them",
     ),
     Mutant(
         "a partition whose time is not over does not rest",
@@ -421,10 +422,10 @@ MUTANTS = (
     Mutant(
         "the audit lets a job beside any writer pass",
         "audit/promises.py",
-        "comes_rarely(key, before, rule.silent_for_ms) is False",
-        "False",
+        "is_silent or visit_is_over(key, before, silent_ms, rule.silent_for_ms) is not False",
+        "True",
         "audit/test_cold_only.py::"
-        "test_a_partition_to_which_somebody_comes_rarely_need_not_be_behind_the_stream",
+        "test_a_partition_to_which_somebody_comes_in_visits_need_not_be_behind_the_stream",
     ),
     Mutant(
         "a branch that an older one has passed is not seen",

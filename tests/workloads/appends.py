@@ -162,6 +162,17 @@ def monthly_nightly(days=120, seed=11):
     return writer.history(days)
 
 
+def monthly_in_two(days=120, seed=12):
+    """The same in two commits, the second ten to twenty minutes later: a load, and what is merged or checked after it."""
+    writer, random = Writer(MONTHS, is_ingest=False), Random(seed)
+    for night_ms in every(DAY, days, START + 3 * HOUR):
+        first_ms = night_ms + random.randrange(15 * MINUTE)
+        for at_ms, count in ((first_ms, 4), (first_ms + random.randrange(10 * MINUTE, 20 * MINUTE), 1)):
+            at = datetime.fromtimestamp(at_ms / 1000, UTC)
+            writer.commit(at_ms, {(at.year - 1970) * 12 + at.month - 1: wrote(count, 6 * MIB)})
+    return writer.history(days)
+
+
 def log(days=20, size=MIB, apart_ms=MINUTE):
     """A file a minute into a table without partitions, by a writer that says nothing of event time."""
     writer = Writer((), is_ingest=False)

@@ -75,6 +75,7 @@ WORKLOADS = {
         Workload(appends.backfill, 3, 1.5, Kind.APPENDS, fewer={"back": 90}),
         Workload(appends.monthly, 120, 70, Kind.LONG, (), Before(1.60, 1824, 4464)),
         Workload(appends.monthly_nightly, 120, 70, Kind.ODD),
+        Workload(appends.monthly_in_two, 120, 70, Kind.ODD),
         Workload(appends.yearly, 800, 800, Kind.LONG),
         Workload(updates.mirror_zipf, 10, 3, Kind.MIRROR, ("mirror",), Before(2.70, 272, 936, 0.9)),
         Workload(updates.mirror_uniform, 10, 5, Kind.MIRROR, ("mirror",), Before(1.51, 48, 68)),

@@ -41,6 +41,7 @@ OF_ONE = {
     "hourly_slow": ("below three files, once settled",),
     "hourly_big": ("below three files, once settled",),
     # Of the first days there are late rows alone, of which nothing was compacted before.
+    "monthly_in_two": ("written 2.5 times at most", "nothing in vain", "below 120 files"),
     "monthly_nightly": ("written 2.5 times at most", "few repeats", "nothing in vain"),
     "sensors": ("below six files, once settled",),
     "closing_orders": ("half of them merged",),

@@ -6,19 +6,28 @@ from itertools import pairwise
 from isotherm.audit.evidence import Commit
 from isotherm.contract.identity import PartitionKey
 
-ONE_VISIT_MS = 5 * 60_000
-"""Commits that follow each other within this time are one visit."""
-ENOUGH_VISITS = 3
-"""So many pauses between visits show that writers come rarely."""
+ONE_COMMIT_MS = 5 * 60_000
+"""Commits that follow each other within this time count as one."""
+ENOUGH_LONG = 3
+"""So many long pauses, of the last `LOOKED_AT`, show that writers come in visits."""
+LOOKED_AT = 8
+LONG_PART = 6
+"""A pause is long that lasts longer than this part of `silent_for`."""
 
 
-def comes_rarely(key: PartitionKey, before: Sequence[Commit], silent_for_ms: int) -> bool | None:
-    """Whether its writers stayed away for longer than half of a span, the last three times.
+def visit_is_over(
+    key: PartitionKey, before: Sequence[Commit], silent_ms: float, silent_for_ms: int
+) -> bool | None:
+    """Whether writers come to a partition in visits, and the last one was over.
+
+    Over is one after a silence as long as each pause within visits. The daemon waits for twice as long, but by its own
+    clock, which may have heard of commits later.
 
     Args:
         key: the partition.
         before: the commits before the one that is judged, the newest first.
-        silent_for_ms: the span.
+        silent_ms: for how long nobody had written to it.
+        silent_for_ms: `cold.silent_for`.
 
     Returns: None where the history does not reach back so far, and says nothing else.
     """
@@ -29,10 +38,11 @@ def comes_rarely(key: PartitionKey, before: Sequence[Commit], silent_for_ms: int
             break
         if one.is_write and any(touch.partition == key for touch in one.touches or ()):
             times.append(one.committed_at_ms)
-    pauses = [later - earlier for later, earlier in pairwise(times) if later - earlier >= ONE_VISIT_MS]
-    last = pauses[:ENOUGH_VISITS]
-    if any(pause_ms <= silent_for_ms // 2 for pause_ms in last):
+    pauses = [later - earlier for later, earlier in pairwise(times) if later - earlier >= ONE_COMMIT_MS]
+    last = pauses[:LOOKED_AT]
+    within = [pause_ms for pause_ms in last if pause_ms <= silent_for_ms // LONG_PART]
+    if silent_ms < max([ONE_COMMIT_MS, *within]):
         return False
-    if len(last) == ENOUGH_VISITS:
+    if len(last) - len(within) >= ENOUGH_LONG:
         return True
-    return False if is_whole else None
+    return False if is_whole or len(last) == LOOKED_AT else None

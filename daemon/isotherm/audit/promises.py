@@ -18,7 +18,7 @@ from isotherm.audit.announcements import (
     TOPIC_AWAY,
     why_not_known,
 )
-from isotherm.audit.comings import comes_rarely
+from isotherm.audit.comings import visit_is_over
 from isotherm.audit.evidence import ColdRule, Commit, Evidence, Judged, Judgement, Promise
 from isotherm.audit.intents import (
     MARGIN_MS,
@@ -111,7 +111,8 @@ def _why_hot(
     near = _why_near(history, key, before, rule)
     silent_ms, is_known = _silent_ms(commit, key, before)
     is_silent = not is_known or silent_ms >= rule.silent_for_ms
-    if near is not None and not is_silent and comes_rarely(key, before, rule.silent_for_ms) is False:
+    is_over = is_silent or visit_is_over(key, before, silent_ms, rule.silent_for_ms) is not False
+    if near is not None and not is_over:
         return near
     looked_at_ms = commit.committed_at_ms - MARGIN_MS
     for story in told_stories(history):
@@ -150,10 +151,10 @@ def _unseen_past(history: Evidence, commit: Commit, before: Sequence[Commit], ru
     oldest = before[-1] if before else commit
     for touch in commit.touches or ():
         silent_ms, is_known = _silent_ms(commit, touch.partition, before)
-        is_rare = comes_rarely(touch.partition, before, rule.silent_for_ms)
+        is_over = visit_is_over(touch.partition, before, silent_ms, rule.silent_for_ms)
         if (
             silent_ms < rule.silent_for_ms
-            and (not is_known or is_rare is None)
+            and (not is_known or is_over is None)
             and _why_near(history, touch.partition, before, rule)
         ):
             return "the history before it is gone, so how long its partition had been silent is not known any more"

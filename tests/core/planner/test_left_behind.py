@@ -136,13 +136,19 @@ def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(p
     [
         ((23, 25, 24), 15 * MINUTE, False),
         ((23, 25, 24), 14 * MINUTE, True),
-        ((23, 25, 12, 24), 15 * MINUTE, True),
+        ((5, 6, 5), 15 * MINUTE, False),
+        ((5, 6, 4), 15 * MINUTE, True),
+        ((23, 0.5, 25, 0.25, 24), 60 * MINUTE, False),
+        ((23, 0.5, 25, 0.25, 24), 59 * MINUTE, True),
+        ((23, 3.5, 25, 24), 5 * HOUR, True),
         ((23, 25), 15 * MINUTE, True),
         ((23, 25), DAY, False),
         ((), DAY - 1, True),
     ],
 )
-def test_where_writers_come_once_a_day_a_job_begins_early_in_their_pause(pauses_h, quiet_ms, is_hot):
+def test_where_writers_come_in_visits_a_job_begins_early_in_the_pause_between_them(
+    pauses_h, quiet_ms, is_hot
+):
     """A batch each night into the present month. After a day of silence the next one is due, and met a job of ours."""
     written = partition(10, MIB, last_write_at_ms=NOW - quiet_ms)
     written = replace(written, pauses_ms=tuple(one * HOUR for one in pauses_h))
@@ -150,9 +156,9 @@ def test_where_writers_come_once_a_day_a_job_begins_early_in_their_pause(pauses_
     found = boundary_rule(HOUR_100, written, around, Cold(), NOW)
 
     assert found.is_hot is is_hot
-    if not is_hot and quiet_ms < DAY:
+    if not is_hot and quiet_ms == 15 * MINUTE:
         assert found.why == (
-            "nobody wrote to it for 15m, 15m needed: each pause of its writers was longer than 12h"
+            "nobody wrote to it for 15m, 15m needed: its writers stay away for longer than 4h again and again"
         )
     assert not boundary_rule(HOUR_100, written, around, Cold(silent_for="10m"), NOW).is_hot
 

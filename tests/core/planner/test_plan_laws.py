@@ -35,14 +35,12 @@ def obviously(world, policy, now):
         # What a span is in hours; of these tables nothing was learned yet.
         after = {timedelta(minutes=90): 1.5, "learned": 2}.get(policy.cold.after, policy.cold.after)
         is_behind = boundary is not None and (hour + 1 + after) * HOUR <= boundary
-        # Of writers whose last pauses were all longer than half of `silent_for`, a little silence says that they are gone.
-        little = max(policy.cold.quiet_for, 5 * MINUTE)
-        is_rare = len(state.pauses_ms) >= 3 and min(state.pauses_ms) > max(
-            policy.cold.silent_for // 2, little
-        )
-        if not is_behind and quiet < (
-            min(little, policy.cold.silent_for) if is_rare else policy.cold.silent_for
-        ):
+        # Of writers that come in visits, a silence twice as long as those within visits says that they are gone.
+        silent = policy.cold.silent_for
+        within = [one for one in state.pauses_ms if one <= silent // 6]
+        little = max(policy.cold.quiet_for, 5 * MINUTE, 2 * max(within, default=0))
+        comes_in_visits = len(state.pauses_ms) - len(within) >= 3 and little <= silent // 4
+        if not is_behind and quiet < (little if comes_in_visits else silent):
             continue
         commits = world.around.state.foreign_commits - state.last_write_number
         if quiet < policy.cold.quiet_for:

@@ -1,5 +1,7 @@
 """A recorded change on partitions that our own jobs have changed meanwhile."""
 
+from dataclasses import replace
+
 import pytest
 
 from isotherm.contract.summary import Origin
@@ -109,3 +111,16 @@ def test_when_a_partition_was_compacted_before_what_is_known_of_it_the_ledger_te
         key(): (NOW - DAY, 3)
     }
     assert known[key()].arrivals
+
+
+def test_what_older_changes_say_of_the_pauses_of_writers_is_known_from_the_beginning():
+    """Without them the first nights of a replay are decided otherwise than the daemon decides them."""
+    nights = [NOW - number * DAY for number in range(4, 0, -1)]
+    older = [
+        Recorded(replace(change(number, number - 1, {key(): added(1)}), committed_at_ms=at_ms), at_ms)
+        for number, at_ms in enumerate(nights, 1)
+    ]
+    before = {key(): PartitionState(files(4), last_write_at_ms=nights[-1])}
+    known = as_remembered(before, older, {}, TABLE, HOURLY)
+
+    assert known[key()].pauses_ms == (DAY, DAY, DAY)

@@ -30,8 +30,9 @@ LAST_PART = 60
 """A stream that has reached the last minute of an hour, or the last hour of a year, is at its end where no files come
 late."""
 
-REGULAR_PART = 2
-"""Writers whose every known pause was longer than half of `silent_for` come back once in a while, not all the time."""
+RARE_PART, MOST_PART = 6, 4
+"""Writers who stayed away for a sixth of `silent_for` again and again come in visits. A silence says that one is over where
+it is twice as long as those within visits, but for a policy under which that would be more than a fourth of `silent_for`."""
 
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
@@ -174,11 +175,16 @@ def _silence(partition: PartitionState, cold: Cold) -> tuple[int, str]:
     """How long a silence says that the stream will not say more for now, in milliseconds, and why where that is little.
 
     A batch each night into the present month is silent for a day each time: a job would begin when the next one is due.
+    A batch may be several commits, with shorter pauses between them.
     """
-    early_ms, regular_ms = max(cold.quiet_for, PAUSE_FROM_MS), cold.silent_for // REGULAR_PART
-    if early_ms >= cold.silent_for or not pauses.are_longer(partition, max(regular_ms, early_ms)):
+    rare_ms = cold.silent_for // RARE_PART
+    between_ms = pauses.longest_between(partition, rare_ms)
+    if between_ms is None:
         return cold.silent_for, ""
-    return early_ms, f": each pause of its writers was longer than {span_text(max(regular_ms, early_ms))}"
+    early_ms = max(cold.quiet_for, PAUSE_FROM_MS, 2 * between_ms)
+    if early_ms > cold.silent_for // MOST_PART:
+        return cold.silent_for, ""
+    return early_ms, f": its writers stay away for longer than {span_text(rare_ms)} again and again"
 
 
 def _needed(span: TimeSpan, boundary_ms: int | None, around: Surroundings, cold: Cold) -> tuple[int, str]:

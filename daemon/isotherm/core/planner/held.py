@@ -55,7 +55,7 @@ def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
     """
     facts, expire = view.facts, policy.expire
     size, limit = facts.metadata_file_bytes, int(expire.max_metadata_size) // 2
-    own_bytes = facts.own_snapshots * OWN_SNAPSHOT_BYTES
+    own_bytes = min(facts.own_snapshots * OWN_SNAPSHOT_BYTES, size)  # it may be compressed
     # Schemas of a thousand columns may be most of it: few snapshots of ours are no reason to wait.
     if size < limit or own_bytes < limit // 2 or 2 * facts.own_snapshots <= facts.snapshots:
         return None
