@@ -36,8 +36,8 @@ SETTLED_AFTER_MS = 7 * DAY_MS
 is there is read as it is for ever, so less is enough for a job. A week shows weekly jobs, too."""
 
 SPARED = 0.5
-"""A data file stays where this part of what would be due in it is deleted. Half, so that a partition of such files is not
-due again with the next few rows."""
+"""A data file stays where less than this part of what is due for a partition is deleted in it. Half, so that a partition of
+such files is not due again with the next few rows."""
 
 MERGED_ALONG = 0.1
 """From this part of its threshold on, deletes are merged by a job that rewrites small files anyway."""
