@@ -117,7 +117,7 @@ def _decide_compaction(
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
-    stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, _end_ahead(key, view.around)))
+    stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, _ends(key, partition, view)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score, wake = label(key, view.facts.fields), round(owed.score, 4), sooner(wake, stamp)
@@ -332,6 +332,11 @@ def _end_ahead(key: PartitionKey, around: Surroundings) -> int | None:
     span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
     is_over = span is None or (boundary_ms is not None and boundary_ms >= span.end_ms)
     return None if span is None or is_over else span.end_ms
+
+
+def _ends(key: PartitionKey, partition: PartitionState, view: View) -> int | None:
+    """The end of a partition's time, from which on its last job does not count. None where there was none, or it is over."""
+    return None if partition.compacted_at_ms is None else _end_ahead(key, view.around)
 
 
 def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -> tuple[str, Wake] | None:
