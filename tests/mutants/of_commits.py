@@ -399,8 +399,8 @@ MUTANTS = (
     Mutant(
         "a batch each night meets a job that began a day after the one before",
         "core/planner/coldness.py",
-        "needed_silent_ms, regular = _silence(partition, cold)",
-        'needed_silent_ms, regular = cold.silent_for, ""',
+        "needed_silent_ms, reason = _silence(partition, cold)",
+        'needed_silent_ms, reason = cold.silent_for, ""',
         "core/planner/test_left_behind.py::"
         "test_where_writers_come_in_visits_a_job_begins_early_in_the_pause_between_them",
     ),

@@ -240,7 +240,7 @@ MUTANTS = (
         "service/test_survey.py::test_a_table_that_is_halted_for_something_else_keeps_its_second_entry_unseen",
     ),
     Mutant(
-        "tables of a namespace that is registered anew are asked about in one turn of the loop",
+        "one turn of the loop asks about all tables of a namespace that is registered twice",
         TWICE,
         "while self._names and self.monotonic_s() < began_s + A_TURN_FOR_S:",
         "while self._names:",

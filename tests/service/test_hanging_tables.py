@@ -23,6 +23,27 @@ def lab(tmp_path):
     return lab
 
 
+def knowing_all(lab, tables=TABLES):
+    """A daemon that has looked at all tables once."""
+    service = started(lab)
+    while len(of(lab, seen.TableScanned)) < tables:
+        service.step(0)
+        lab.ahead_ms += 200
+    return service
+
+
+def loads_of(service):
+    """The names of the tables that are loaded from now on."""
+    load, asked = service.catalog.load, []
+
+    def noted(name):
+        asked.append(name)
+        return load(name)
+
+    service.catalog.load = noted
+    return asked
+
+
 def hang(lab, hanging, time_out_s):
     """From now on each question about some tables costs a time-out."""
     load = lab.catalog.load_table
@@ -56,18 +77,9 @@ def test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tabl
     others = {f"zoo.t{number}" for number in range(2)}
     for name in others:
         lab.append(lab.create(name), 1, announce=False)
-    service = started(lab)
-    while len(of(lab, seen.TableScanned)) < TABLES + len(others):
-        service.step(0)
-        lab.ahead_ms += 200
+    service = knowing_all(lab, TABLES + len(others))
     hang(lab, {f"shop.t{number:02}" for number in range(TABLES)}, 30)
-    load, asked = service.catalog.load, []
-
-    def noted(name):
-        asked.append(name)
-        return load(name)
-
-    service.catalog.load = noted
+    asked = loads_of(service)
     lab.ahead_ms += int(POLL_S * 1000)
     while not others <= set(asked) and len(asked) < TABLES:
         service.step(0)
@@ -79,10 +91,7 @@ def test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tabl
 
 def test_tables_that_are_announced_are_planned_beside_others_of_their_namespace_that_hang(lab):
     """They wanted confirmation, and it was put off in each round: one table that hung had cost what may be lost."""
-    service = started(lab)
-    while len(of(lab, seen.TableScanned)) < TABLES:
-        service.step(0)
-        lab.ahead_ms += 200
+    service = knowing_all(lab)
     well, hanging = [f"shop.t{number:02}" for number in range(15, TABLES)], 15
     hang(lab, {f"shop.t{number:02}" for number in range(hanging)}, 30)
     tables = [service.catalog.catalog.load_table(name) for name in well]
@@ -111,19 +120,10 @@ def test_tables_that_are_announced_are_planned_beside_others_of_their_namespace_
 
 
 def test_nobody_is_asked_for_an_announced_table_because_another_of_its_namespace_hangs(lab):
-    service = started(lab)
-    while len(of(lab, seen.TableScanned)) < TABLES:
-        service.step(0)
-        lab.ahead_ms += 200
+    service = knowing_all(lab)
     with service.barrier.around("shop.dead", "looking at it"):
         raise TableSilent("timed out")
-    load, asked = service.catalog.load, []
-
-    def noted(name):
-        asked.append(name)
-        return load(name)
-
-    service.catalog.load = noted
+    asked = loads_of(service)
     lab.append(lab.catalog.load_table("shop.t00"), 1)
     service.step(0)
     lab.ahead_ms += 2_000
@@ -157,10 +157,7 @@ def test_new_tables_that_come_slowly_do_not_make_one_round(lab):
 
 def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers(lab):
     """Its own store is dead, and its database is well: namespaces and lists come, and no table does."""
-    service = started(lab)
-    while len(of(lab, seen.TableScanned)) < TABLES:
-        service.step(0)
-        lab.ahead_ms += 200
+    service = knowing_all(lab)
     hang(lab, {f"shop.t{number:02}" for number in range(TABLES)}, 10)
     began_s = lab.monotonic_s()
     while lab.monotonic_s() - began_s < 3 * POLL_S and service.health.catalog_answers:
@@ -174,10 +171,7 @@ def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers
 
 def test_a_catalog_that_hangs_about_some_tables_is_not_away_where_no_other_is_asked_for(lab):
     """The writers of all others announce their commits, so nothing of them is asked for while the hanging ones are."""
-    service = started(lab)
-    while len(of(lab, seen.TableScanned)) < TABLES:
-        service.step(0)
-        lab.ahead_ms += 200
+    service = knowing_all(lab)
     well = [lab.catalog.load_table(f"shop.t{number:02}") for number in range(6, TABLES)]
     hang(lab, {f"shop.t{number:02}" for number in range(6)}, 4)
     began_s, announced_s = lab.monotonic_s(), lab.monotonic_s()

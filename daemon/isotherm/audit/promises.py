@@ -18,7 +18,6 @@ from isotherm.audit.announcements import (
     TOPIC_AWAY,
     why_not_known,
 )
-from isotherm.audit.comings import visit_is_over
 from isotherm.audit.evidence import ColdRule, Commit, Evidence, Judged, Judgement, Promise
 from isotherm.audit.intents import (
     MARGIN_MS,
@@ -30,6 +29,7 @@ from isotherm.audit.intents import (
     told_stories,
 )
 from isotherm.audit.minor_compaction import why_not_beside
+from isotherm.audit.visits import visit_is_over
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.runtime.text import counted
 

@@ -1,4 +1,4 @@
-"""What tables that gave no answer have cost the loop since a planning round began. No clock, no I/O.
+"""What tables that gave no answer, or came slowly, have cost the loop since a planning round began. No clock, no I/O.
 
 Rounds have one share of time for them, and what sources name (`relay`) has another: with one for both, either could use it
 up each time, and the other would ask for nothing any more.

@@ -72,7 +72,7 @@ class Kafka:
         )
 
     def until(self, later: Mapping[Position, int]) -> "Kafka":
-        """The same, with ends that were asked for later: no end is before what was said."""
+        """The same, with ends that were asked for later, where these lie behind the ones that are known."""
         return replace(self, ends={one: max(end, later.get(one, end)) for one, end in self.ends.items()})
 
     def newest_cuts(self, positions: Iterable[Position]) -> dict[Position, int]:

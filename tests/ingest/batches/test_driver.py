@@ -193,10 +193,7 @@ def play(seed):
             case _:
                 pipeline.now_s += dice.choice([1, 30, 200])
                 pipeline.turn()
-    pipeline.errors.clear()
-    for _ in range(4):
-        pipeline.now_s += 100
-        pipeline.minute()
+    pipeline.recovers()
 
     for topic in (ORDERS, CUSTOMERS):
         table = pipeline.lake.tables.get("shop." + topic.rpartition(".")[2])

@@ -142,13 +142,13 @@ def boundary_rule(
     span = time_span(key, around.fields)
     if span is None:
         return Finding("boundary", False, "it carries no time")
-    needed_silent_ms, regular = _silence(partition, cold)
+    needed_silent_ms, reason = _silence(partition, cold)
     silent_at_ms = (
         None if partition.last_write_at_ms is None else partition.last_write_at_ms + needed_silent_ms
     )
     if silent_at_ms is not None and silent_at_ms <= now_ms:
         silent_ms = now_ms - silent_at_ms + needed_silent_ms
-        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(needed_silent_ms)} needed{regular}"
+        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(needed_silent_ms)} needed{reason}"
         return Finding("boundary", False, why, option="cold.silent_for")
     boundary_ms = around.state.boundary_ms
     needed_ms, reason = _needed(span, boundary_ms, around, cold)
@@ -172,10 +172,10 @@ def boundary_rule(
 
 
 def _silence(partition: PartitionState, cold: Cold) -> tuple[int, str]:
-    """How long a silence says that the stream will not say more for now, in milliseconds, and why where that is little.
+    """How long nobody must have written to a partition that the stream has not left, in milliseconds.
 
-    A batch each night into the present month is silent for a day each time: a job would begin when the next one is due.
-    A batch may be several commits, with shorter pauses between them.
+    And why, where that is less than `silent_for`. With a batch each night into the present month, a day of silence is over
+    when the next batch is due. A batch may be several commits, with shorter pauses between them.
     """
     rare_ms = cold.silent_for // RARE_PART
     between_ms = pauses.longest_between(partition, rare_ms)

@@ -330,8 +330,9 @@ def rests_until(
 def _end_ahead(key: PartitionKey, around: Surroundings) -> int | None:
     """The end of a partition's time where the stream has not passed it. None where it has, or where it carries none."""
     span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
-    is_over = span is None or (boundary_ms is not None and boundary_ms >= span.end_ms)
-    return None if span is None or is_over else span.end_ms
+    if span is None or (boundary_ms is not None and boundary_ms >= span.end_ms):
+        return None
+    return span.end_ms
 
 
 def _ends(key: PartitionKey, partition: PartitionState, view: View) -> int | None:

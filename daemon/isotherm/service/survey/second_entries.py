@@ -13,7 +13,7 @@ from isotherm.store.ledger import Ledger
 A_TURN_FOR_S = 5.0
 """Of the loop: each question may wait for a table, and a namespace of hundreds may be registered at once."""
 REST = 4
-"""So many times as long as that took nobody is asked about: a table that hangs takes half a minute."""
+"""So many times as long as that took, no further question is asked: of a table that hangs each takes half a minute."""
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class SecondEntries:
     _names: deque[tuple[str, str]] = field(default_factory=deque)
     """Those still to be asked about, with their uuids."""
     _again_s: float = float("-inf")
+    """When further questions may be asked."""
 
     def begin(self, looked: Looked) -> None:
         """Take what a piece of a look has found."""
@@ -43,9 +44,10 @@ class SecondEntries:
 
     def go_on(self) -> bool:
         """Halt each table of ours that has a second name, for some seconds. Returns whether that was all."""
-        known, began_s = self.known(), self.monotonic_s()
-        if began_s < self._again_s:
+        began_s = self.monotonic_s()
+        if not self._names or began_s < self._again_s:
             return not self._names
+        known = self.known()
         while self._names and self.monotonic_s() < began_s + A_TURN_FOR_S:
             name, uuid = self._names.popleft()
             is_silent = self.barrier.is_aside(known.get(uuid, name))

@@ -1,4 +1,4 @@
-"""How often those who write into a partition come back, by the history alone."""
+"""Whether those who write into a partition come in visits, with long pauses between them: by the history alone."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,8 +20,8 @@ def visit_is_over(
 ) -> bool | None:
     """Whether writers come to a partition in visits, and the last one was over.
 
-    Over is one after a silence as long as each pause within visits. The daemon waits for twice as long, but by its own
-    clock, which may have heard of commits later.
+    A visit is over after a silence as long as the longest pause within visits. The daemon waits for twice as long. But it
+    measures from when it heard of a commit, which may be later.
 
     Args:
         key: the partition.
