@@ -293,4 +293,12 @@ MUTANTS = (
         "self.db.execute(",
         "store/test_pruning.py::test_the_room_of_what_is_forgotten_is_given_back_to_the_disk",
     ),
+    Mutant(
+        "a search for files that may go loads as many slow tables as there are",
+        "service/deletions.py",
+        "if began is not False or self.monotonic_s() >= until_s:",
+        "if began is not False:",
+        "service/test_deletions.py::"
+        "test_tables_that_come_slowly_and_are_others_by_now_keep_the_loop_for_one_of_them",
+    ),
 )

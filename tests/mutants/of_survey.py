@@ -405,4 +405,20 @@ MUTANTS = (
         "else now_s",
         "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_again",
     ),
+    Mutant(
+        "a name that was perhaps a second entry is any table once it gives no answer",
+        SEARCH,
+        "if name in self._second:",
+        "if name in self._second and name in unsettled:",
+        "service/test_survey_patience.py::"
+        "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-False]",
+    ),
+    Mutant(
+        "after a restart nobody knows of which table a silent name was perhaps a second entry",
+        SEARCH,
+        "self._second = self.ledger.second_names()",
+        "self._second = {}",
+        "service/test_survey_patience.py::"
+        "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-True]",
+    ),
 )

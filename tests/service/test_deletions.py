@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core import observations as seen
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.units import DAY_MS
 from isotherm.service.expiries import together_ms
@@ -229,6 +230,35 @@ def test_a_table_made_in_the_place_of_one_that_is_gone_is_swept_as_any(tmp_path,
 
     assert set(service.ledger.deletions(uuid_of(table))) == {"deleted"}
     every_snapshot_reads(table)
+    service.stop()
+
+
+def test_tables_that_come_slowly_and_are_others_by_now_keep_the_loop_for_one_of_them(tmp_path):
+    lab = Lab(tmp_path, policy=GRACE)
+    tables = [lab.create(f"shop.t{number:02}") for number in range(12)]
+    service = started(lab)
+    settle(service)
+    for table in tables:
+        mark = Mark(f"{table.location()}/data/left.parquet", "a job", Cause.LEFTOVER, None)
+        service.ledger.mark(uuid_of(table), "a job", [mark], lab.now_ms(), due_at_ms=lab.now_ms())
+        name = ".".join(table.name())
+        lab.catalog.drop_table(name)
+        lab.create(name)
+    real, loads = service.catalog.load, []
+
+    def slow(name):
+        lab.ahead_ms += 8000
+        loads.append(name)
+        return real(name)
+
+    service.catalog.load = slow
+    most = []
+    for _ in range(40):
+        lab.ahead_ms += 1000
+        del loads[:]
+        service.step(0)
+        most.append(len(loads))
+    assert max(most) <= 4
     service.stop()
 
 

@@ -166,6 +166,28 @@ def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_fi
     assert world.survey.compare_names("zoo.copy", uuid)
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
+def test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later(
+    world, fault, is_restarted
+):
+    uuid = unsettled(world)
+    world.turns(2)
+    if is_restarted:
+        world.restart(after_s=SILENT_AGAIN_S)
+    world.faults["zoo.copy"] = fault
+    while world.survey.seen_since_ms() is None:
+        assert world.passed_s < 2 * PATIENCE_S
+        world.passed_s += 1800.0
+        world.survey.want()
+        world.turns(2)
+    assert not world.survey.compare_names("shop.known", uuid)
+    world.lab.catalog.drop_table("zoo.copy")
+    world.list()
+    assert world.survey.compare_names("shop.known", uuid)
+    assert not world.ledger.second_names()
+
+
 def test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour(world):
     uuid = unsettled(world)
     seen = []  # between the last question of a process and its end, no time counts

@@ -53,6 +53,8 @@ FILES_AT_ONCE = 10_000
 waiting for long. The proof reads the whole table, so there should be few."""
 TABLES_AT_ONCE = 50
 """Tables that one round looks at in search of one whose files may go."""
+SEARCH_FOR_S = 2.0
+"""For so long at most: each of them may come slowly, and be another table by now."""
 GIVEN_UP_AFTER_MS = 28 * 86_400_000
 """Files of a table that was dropped, or moved to another daemon, wait so long for its return."""
 WITNESS_AGAIN_S = 300.0
@@ -167,13 +169,14 @@ class Deletions:
             self.survey.seen_since_ms()
         )  # once for all of them: the catalog may have a hundred thousand names
         self._late.begin()
+        until_s = self.monotonic_s() + SEARCH_FOR_S
         for uuid in in_turn[:TABLES_AT_ONCE]:
             self._last = uuid
             began = None
             with self.barrier.around(names[uuid], "deleting its files", _key(uuid)):
                 began = self._sweep(uuid, seen_ms)
                 self.barrier.forget(_key(uuid))
-            if began is not False:
+            if began is not False or self.monotonic_s() >= until_s:
                 return  # the next round goes on behind it
 
     def give_up(self) -> bool:

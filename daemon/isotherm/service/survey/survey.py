@@ -12,8 +12,8 @@ New names are looked at as they come. All are looked at again only where files w
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
 when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a
 younger list does not have it. One that the catalog, or its store, gives no answer for counts so after a day, and so
-does one of which nobody can say whether it is a second entry: but files of that one table wait on. What keeps files
-waiting stands in the ledger, for those who ask.
+does one of which nobody can say whether it is a second entry: but files of that one table wait on, until it is known,
+also where the name gives no answer any more. What keeps files waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -84,6 +84,8 @@ class Survey:
     """Names that were dropped since the list was made, and when that was answered.
 
     One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
+    _second: dict[str, str] = field(init=False)
+    """By name: the table of ours that it was once more, as far as anybody could say."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -101,6 +103,7 @@ class Survey:
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
         self._unknown = UnansweredNames(self.monotonic_s, TWICE_S, silences, unsettled)
+        self._second = self.ledger.second_names()
         self._missing = TableSearch(self.ledger, self.listen)
 
     def names(self) -> Collection[str]:
@@ -192,6 +195,7 @@ class Survey:
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._unknown.keep(there, listing.hides)
+        self._end_second({name for name in self._second if name not in there and not listing.hides(name)})
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
         self._note()
@@ -332,6 +336,8 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._unknown.answered(name)
+        self._keep_second({name: looked.found[name].uuid for name in unsettled})
+        self._end_second(self._second.keys() & (looked.found.keys() - unknown.keys()))
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
@@ -339,8 +345,8 @@ class Survey:
             if self._unknown.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
-                if name in unsettled:  # files of that one table wait on
-                    self._uuids[name] = looked.found[name].uuid
+                if name in self._second:  # files of that one table wait on
+                    self._uuids[name] = self._second[name]
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
@@ -348,6 +354,15 @@ class Survey:
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
+
+    def _keep_second(self, uuids: Mapping[str, str]) -> None:
+        self._second |= uuids
+        self.ledger.keep_second_names(uuids)
+
+    def _end_second(self, names: Collection[str]) -> None:
+        for name in names:
+            del self._second[name]
+        self.ledger.end_second_names(names)
 
     def _paused(self, look: Look, looked: Looked) -> dict[str, str]:
         """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""

@@ -138,6 +138,10 @@ ALTER TABLE seen ADD COLUMN followed_through INTEGER NOT NULL DEFAULT 0;
 UPDATE seen SET followed_through = sequence_number;
 """
 """A search and a deletion read metadata whose history nobody has followed. Until this version both were one number."""
+_VERSION_12 = """
+CREATE TABLE second_names (name TEXT PRIMARY KEY, uuid TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""Names that were seen to be a table of ours once more: when they give no answer later, somebody must know which."""
 VALUES = frozenset(
     {
         *("operations.value", "operations.job", "holds.value", "reloads.value", "lateness.value"),
@@ -147,5 +151,5 @@ VALUES = frozenset(
 """Columns that are read as bytes: where one is damaged, even so that it is no text any more, its row alone has trouble."""
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11),
+    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11, _VERSION_12),
 )

@@ -1,4 +1,4 @@
-"""The part of the ledger about what gave no answer, so that the waiting goes on over a restart."""
+"""The part of the ledger about names of which nobody knows enough, so that the waiting goes on over a restart."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -40,3 +40,15 @@ class Silences(Part):
         self.db.executemany(
             "DELETE FROM silences WHERE kind = ? AND name = ?", [(kind, name) for name in names]
         )
+
+    def second_names(self) -> dict[str, str]:
+        """The names that were seen to be a table under another name of its own, and perhaps are; the tables' uuids."""
+        return dict(self.db.execute("SELECT name, uuid FROM second_names"))
+
+    def keep_second_names(self, uuids: Mapping[str, str]) -> None:
+        """Remember which tables some names may be."""
+        self.db.executemany("INSERT OR REPLACE INTO second_names VALUES (?, ?)", list(uuids.items()))
+
+    def end_second_names(self, names: Collection[str]) -> None:
+        """Forget names of which it is known what they are, or that are not there any more."""
+        self.db.executemany("DELETE FROM second_names WHERE name = ?", [(name,) for name in names])
