@@ -8,6 +8,7 @@ OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
 TABLES = "isotherm_ingest/batches/tables.py"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
+OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_topics.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
@@ -440,5 +441,26 @@ MUTANTS = (
         'request.headers["CONNECTION"] = "close"',
         "pass",
         "runtime/test_http_server.py::test_a_connection_is_answered_once",
+    ),
+    Mutant(
+        "new partitions between which keys move are read together",
+        "isotherm_ingest/plan/topics.py",
+        "if number <= 2 * lowest",
+        "if True",
+        OF_GROWING + "test_partitions_between_which_keys_move_are_not_read_together[one_go]",
+    ),
+    Mutant(
+        "a new partition waits for no lower new one that has no leader",
+        "isotherm_ingest/plan/topics.py",
+        "if position[1] < lowest and (position not in kafka.ends or self._holds(position, kafka)):",
+        "if False:",
+        OF_GROWING + "test_a_new_partition_waits_for_a_lower_new_one_that_has_no_leader",
+    ),
+    Mutant(
+        "a table that is behind begins no partition while the front of a lower one goes on",
+        "isotherm_ingest/plan/catching_up.py",
+        "first < front.get((other, lower), first)",
+        "True",
+        OF_GROWING + "test_a_new_table_of_a_topic_gets_all_partitions_though_the_lowest_goes_on_for_ever[61]",
     ),
 )

@@ -40,6 +40,8 @@ class Table:
     is_cut: bool = False
     """Whether snapshots of it have expired."""
     properties: dict = field(default_factory=dict)
+    batches: list = field(default_factory=list)
+    """Of each write, what was written; also where the table's rows went back since."""
     modes: list = field(default_factory=list)
     """Of each write, the mode of the stream whose settings it was written by."""
 
@@ -154,6 +156,7 @@ class Writer:
         table.rows += [(one.topic, one.partition, one.offset) for one in mine]
         vector = vector_of(at.vector)
         if mine:
+            table.batches.append(table.rows[-len(mine) :])
             table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
             vector = merge(vector, vector_of(ends))
@@ -236,7 +239,7 @@ class Pipeline:
     def minute(self):
         """A minute later, everything that can be done is done."""
         self.now_s += 60
-        for _ in range(50):
+        for _ in range(500):
             if not self.turn():
                 return
         raise AssertionError("it turns for ever")

@@ -24,18 +24,16 @@ from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import Marks, TakenOver, known_of, named, with_known
+from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.places import Hole, Known, Lost
-from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
-from isotherm_ingest.plan.stretches import goes_on, readable
+from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
+from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
-
-Lacks = Mapping[str, Mapping[Position, tuple[int, int]]]
-"""By table, what it lacks of each Kafka partition."""
 
 REMIND_EVERY_S = 3_600.0
 """All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""
@@ -89,6 +87,7 @@ class Driver:
         self._list_every_s = min(LIST_EVERY_S, every_s)
         self._listed_s = self._reminded_s = float("-inf")
         self._counts = PartitionCounts(tools.metrics)
+        self._catching_up = CatchingUp()
         self._starts: dict[Position, int] = {}
         """Where Kafka's partitions began when that was last asked."""
         self._unsaid: set[str] = set()
@@ -107,9 +106,8 @@ class Driver:
         self._topics.clear()
         kafka = self._list_topics(now_s)
         self._commit(self._marked)  # the marks name this driver from now on
-        there = {topic for topic, _ in kafka.ends}
         for name in sorted({*self._outbox.names, *named(self._marked)}):
-            self._tables.begin(name, self._known(name), there)
+            self._tables.begin(name, self._known(name), self._topics)  # also those that have no leader now
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
         self._meet(list(self._topics), kafka, are_new=True)
         if unmarked := self._cuts.unmarked(self._marked):  # the marks are lost, and tables show a cut
@@ -150,9 +148,7 @@ class Driver:
         self._measure(ends)
         self._tables.tell_recovered(self._front())
         behind = self._tables.behind(self._front(), now_s)
-        return bool(self._due(ends, now_s)) or any(
-            one in ends.ends for spans in behind.values() for one in spans
-        )
+        return bool(self._due(ends, now_s) or self._catching_up.next(behind, ends))
 
     def stop(self) -> None:
         """End, after a turn."""
@@ -208,7 +204,7 @@ class Driver:
         each = kafka.by_topic()
         for name in each.keys() & set(names) & self._topics.keys():
             topic, now = self._topics[name], each[name]
-            marked = self._front_of(now, kafka.ids.get(name, ""), by_tables=are_new)
+            marked = self._front_of(name, kafka.ids.get(name, ""), by_tables=are_new or not topic.through)
             self._tell(name, topic.meet(now, marked), now)
             if topic.wants_later_ends:
                 self._tell(name, topic.meet(now.until(self._broker.ends([name])), {}), now)
@@ -241,20 +237,19 @@ class Driver:
         self._tables.look_soon({name for topic, _ in new for name in self._tables.of_topic(topic)})
         return kafka
 
-    def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
+    def _front_of(self, name: str, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
         """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are.
 
         Marks of other tables alone are none: the streams name another one now, which is to be built.
         """
-        front = {}
-        marks = {one: self._marked[one] for one in kafka.ends if one in self._marked}
-        is_for_others = bool(named(marks)) and not any(self._tables.of_topic(topic) for topic, _ in marks)
-        for position in kafka.ends:
-            mark = marks.get(position)
-            if mark is not None and mark.topic_id in {"", topic_id} and not is_for_others:
+        # Also of partitions without a leader: they were there, and what they hold is older than what comes to new ones.
+        there = [(name, number) for number in range(self._counts.of(name))]
+        marks = {one: self._marked[one] for one in there if one in self._marked}
+        is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
+        front = self._tables.least(name, topic_id) if by_tables else {}
+        for position, mark in marks.items():
+            if mark.topic_id in {"", topic_id} and not is_for_others:
                 front[position] = mark.through
-            elif by_tables and (needed := self._tables.least(position, topic_id)) is not None:
-                front[position] = needed
         return front
 
     def _front(self) -> dict[str, dict[Position, int]]:
@@ -297,13 +292,8 @@ class Driver:
 
     def _bring(self, behind: Lacks, kafka: Kafka, now_s: float) -> None:
         """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
-        # What has no leader now is read when it has.
-        there = {
-            name: {one: span for one, span in spans.items() if one in kafka.ends}
-            for name, spans in behind.items()
-        }
-        lacks = {name: oldest(readable(spans, kafka.damaged), kafka.starts) for name, spans in there.items()}
-        behind = {name: spans for name, spans in lacks.items() if spans}
+        self._catching_up.note(behind, self._front(), kafka.starts)
+        behind = self._catching_up.next(behind, kafka)
         lost = [
             name
             for name, spans in behind.items()

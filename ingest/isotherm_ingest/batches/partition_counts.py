@@ -25,6 +25,10 @@ class PartitionCounts:
             )
             self._metrics.holes.labels(stream.table, "partitions_not_multiplied").inc()
 
+    def of(self, topic: str) -> int:
+        """How many a topic has, those without a leader too; 0 where the broker could never say."""
+        return self._counts.get(topic, 0)
+
     def forget(self, topic: str) -> None:
         """The topic is gone."""
         self._counts.pop(topic, None)

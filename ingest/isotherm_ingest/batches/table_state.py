@@ -103,16 +103,16 @@ class TableState:
         )
 
 
-def least(tables: Iterable[Known], position: Position, topic_id: str) -> int | None:
-    """The least offset that any of some tables needs of a partition, or None where none has read it."""
-    return min(
-        (
-            one.through[position]
-            for one in tables
-            if position in one.vector and one.topic_ids.get(position[0], "") == topic_id
-        ),
-        default=None,
-    )
+def least(tables: Iterable[Known], topic: str, topic_id: str) -> dict[Position, int]:
+    """The least offset that any of some tables needs, of each partition of a topic that one has read."""
+    found: dict[Position, int] = {}
+    for one in tables:
+        if one.topic_ids.get(topic, "") == topic_id:
+            for position, has in one.vector.items():
+                if position[0] == topic:
+                    through = one.through.get(position, has)
+                    found[position] = min(through, found.get(position, through))
+    return found
 
 
 def needs(tables: Iterable[Known], topic: str, topic_id: str) -> dict[Position, int]:

@@ -112,9 +112,9 @@ class Tables:
         """The tables that have rows from a topic."""
         return self._readers.get(topic, set())
 
-    def least(self, position: Position, topic_id: str) -> int | None:
-        """The least offset that a table of the topic needs of a partition, or None where none has read it."""
-        return least(self._known_of(position[0]), position, topic_id)
+    def least(self, topic: str, topic_id: str) -> dict[Position, int]:
+        """The least offset that a table of the topic needs, of each partition that one has read."""
+        return least(self._known_of(topic), topic, topic_id)
 
     def needs(self, topic: str, topic_id: str) -> dict[Position, int]:
         """The least that any table of a topic needs next of each partition, also one that is left out."""

@@ -72,8 +72,10 @@ class Kafka:
         )
 
     def until(self, later: Mapping[Position, int]) -> "Kafka":
-        """The same, with ends that were asked for later, where these lie behind the ones that are known."""
-        return replace(self, ends={one: max(end, later.get(one, end)) for one, end in self.ends.items()})
+        """The same, with ends that were asked for later. What gave none then has none: it may have got messages since."""
+        return replace(
+            self, ends={one: max(end, later[one]) for one, end in self.ends.items() if one in later}
+        )
 
     def newest_cuts(self, positions: Iterable[Position]) -> dict[Position, int]:
         """When the newest cut of each of the partitions was seen that has any."""

@@ -84,19 +84,6 @@ def batch(waiting: Sequence[Waiting], now_s: float, budget: int) -> Ranges:
     return ranges
 
 
-def oldest(lacks: Mapping[Position, tuple[int, int]], starts: Mapping[Position, int]) -> Ranges:
-    """What a table lacks, without partitions that it has not begun while it lacks something of a lower one.
-
-    They may have come later, with keys that were in a lower one before.
-    """
-    return {
-        (topic, number): (first, end)
-        for (topic, number), (first, end) in lacks.items()
-        if first > starts.get((topic, number), 0)
-        or not any(other == topic and lower < number for other, lower in lacks)
-    }
-
-
 def shares(wanted: Mapping[Name, int], budget: int) -> dict[Name, int]:
     """The budget shared out; among those that get the same, the first of `wanted` come first."""
     given: dict[Name, int] = {}

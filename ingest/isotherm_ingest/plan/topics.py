@@ -53,8 +53,9 @@ class Topic:
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
         the old ones were read to where they ended once the new ones had messages: a producer may write to the old ones
-        for minutes before it hears of new ones. It moves to no other old one where their number was multiplied. A new
-        one begins at 0: what Kafka holds no more of it was lost unread.
+        for minutes before it hears of new ones. It moves to no other old one where their number was multiplied. So do
+        those of which nothing was read yet, by their numbers. A new one begins at 0: what Kafka holds no more of it was
+        lost unread.
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
@@ -88,17 +89,36 @@ class Topic:
                 self.closed[position] = False
 
     def _open(self, kafka: Kafka) -> None:
-        """Have new partitions read once the others were read to the gate, those that came together at once."""
+        """Have new partitions read once the others were read to the gate."""
         self._pass()
-        old = self.through.keys() - self.closed.keys()
-        ready = frozenset(position for position, had in self.closed.items() if had)
         # Ends are asked for one by one: those count that were asked for after the first messages had been seen. And what
         # has no leader now may hold older changes.
-        if ready and not self.gated and old <= kafka.ends.keys():
-            self.gate, self.gated = {position: kafka.ends[position] for position in old}, ready
-            self._pass()
+        if not self.gated and (next_ones := self._next(kafka)) is not None:
+            old = self.through.keys() - self.closed.keys()
+            if old <= kafka.ends.keys():
+                self.gate, self.gated = {position: kafka.ends[position] for position in old}, next_ones
+                self._pass()
         for position in self.closed.keys() & kafka.ends.keys():
-            self.closed[position] = kafka.ends[position] > self.through[position]
+            self.closed[position] = self._holds(position, kafka)
+
+    def _next(self, kafka: Kafka) -> frozenset[Position] | None:
+        """Which new partitions are read next, or None.
+
+        A key goes from one to another where they came one after the other (2, 4, 8 partitions), so the lower ones come
+        first. Where the number was multiplied it goes to no partition below twice its number and one, so those up to twice
+        the lowest have no key of each other.
+        """
+        ready = [number for (_, number), had in self.closed.items() if had]
+        if not ready:
+            return None
+        lowest = min(ready)
+        for position in self.closed:
+            if position[1] < lowest and (position not in kafka.ends or self._holds(position, kafka)):
+                return None
+        return frozenset((self.name, number) for number in ready if number <= 2 * lowest)
+
+    def _holds(self, position: Position, kafka: Kafka) -> bool:
+        return kafka.ends[position] > self.through[position]
 
     def _pass(self) -> None:
         if all(self.through[position] >= end for position, end in self.gate.items()):

@@ -1,0 +1,225 @@
+"""Topics that grow: a key moves to a new partition, and its older changes, in a lower one, are always written before."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.messages import Message, envelope
+from support.pipelines import CONFIG, ORDERS, Pipeline, messages
+
+TOPIC = "shop.public.shared"
+SCHEMAS = {"a": 11, "b": 12, "c": 13}
+SHARED = CONFIG.replace('table: "shop.{table}"', 'table: "shop.{table}", mode: changelog')
+
+
+def change(table, partition, offset):
+    return Message(TOPIC, offset, partition, schema=SCHEMAS[table], value=envelope(table, ("id", "int64")))
+
+
+def is_before(pipeline, *older_and_newer):
+    rows = pipeline.lake.tables["shop.orders"].rows
+    older, newer = (rows.index((ORDERS, partition, offset)) for partition, offset in older_and_newer)
+    return older < newer
+
+
+@pytest.mark.parametrize("what", ["it goes on", "it begins again", "its marks are lost"])
+def test_no_new_partition_opens_while_an_old_one_has_no_leader(pipeline, what):
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    pipeline.broker.empty = {(ORDERS, 2), (ORDERS, 3)}
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1), *messages(ORDERS, 0, partition=2))
+    pipeline.broker.without_leader = {(ORDERS, 0)}
+    if what == "its marks are lost":
+        pipeline.store.clear()
+    if what != "it goes on":
+        pipeline.start()
+    pipeline.minute()
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.minute()
+    pipeline.minute()
+
+    assert is_before(pipeline, (0, 1), (2, 0))
+
+
+def test_a_new_partition_waits_for_a_lower_new_one_that_has_no_leader(pipeline):
+    """From two partitions to eight by way of four: a key of 1 is in 3 then, and in 7."""
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    pipeline.broker.empty = {(ORDERS, number) for number in range(2, 8)}
+    pipeline.minute()
+    pipeline.broker.without_leader = {(ORDERS, 3)}
+    pipeline.send(*messages(ORDERS, 0, partition=3), *messages(ORDERS, 0, partition=7))
+    pipeline.minute()
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.minute()
+    pipeline.minute()
+
+    assert is_before(pipeline, (3, 0), (7, 0))
+
+
+def test_a_table_that_is_behind_waits_with_a_new_partition_for_an_old_one_without_leader(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, partition=1))
+    for _ in range(3):
+        pipeline.now_s += 300
+        pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.broker.without_leader = {(ORDERS, 0)}
+    pipeline.now_s += 300
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.recovers()
+
+    assert is_before(pipeline, (0, 2), (1, 0))
+
+
+@pytest.mark.parametrize("grows_in", ["one_go", "a_backlog"])
+def test_partitions_between_which_keys_move_are_not_read_together(grows_in):
+    """A batch takes the change with the highest offset for the newest of a key."""
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 20"))
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    if grows_in == "a_backlog":
+        pipeline.send(*messages(ORDERS, *range(1, 200)), *messages(ORDERS, 0, partition=2))
+        pipeline.now_s += 60
+        pipeline.turn()
+    pipeline.send(*messages(ORDERS, 0, 1, 2, 3, partition=3), *messages(ORDERS, 0, partition=7))
+    for _ in range(4):
+        pipeline.minute()
+
+    assert is_before(pipeline, (3, 3), (7, 0))
+    for batch in pipeline.lake.tables["shop.orders"].batches:
+        assert not {3, 7} <= {partition for _, partition, _ in batch}
+
+
+@pytest.mark.parametrize("turn_s", [2, 61])
+def test_a_new_table_of_a_topic_gets_all_partitions_though_the_lowest_goes_on_for_ever(turn_s):
+    pipeline = Pipeline(SHARED.replace("messages: 4", "messages: 100"))
+    pipeline.send(*(change("a", partition, offset) for partition in (0, 1) for offset in range(5)))
+    pipeline.minute()
+    pipeline.send(*(change("b", 1, offset) for offset in range(5, 25)))
+    for offset in range(5, 60):
+        pipeline.send(change("a", 0, offset))
+        pipeline.now_s += turn_s
+        pipeline.turn()
+
+    assert len(pipeline.lake.tables["shop.b"].rows) == 20
+
+
+class Crash(BaseException):
+    """A process that ends where it stands."""
+
+
+class Story:
+    """A topic that is doubled once or twice while all kinds of things happen, and what was sent to it."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        batch = self.dice.choice([1, 2, 3, 7, 100])
+        self.pipeline = Pipeline(SHARED.replace("messages: 4", f"messages: {batch}"))
+        self.partitions = self.to = self.dice.choice([1, 2, 3])
+        self.grown, self.ends, self.sent = 0, Counter(), {}
+        self.pipeline.broker.empty = self.all()
+
+    def all(self):
+        return {(TOPIC, number) for number in range(self.partitions)}
+
+    def send(self, key):
+        table = self.dice.choice("abc")
+        partition = (key * 7 + 3) % self.to
+        offset = self.ends[partition]
+        self.ends[partition] += 1
+        if self.dice.random() < 0.15:
+            self.pipeline.send(Message(TOPIC, offset, partition, schema=0))
+        else:
+            self.sent[TOPIC, partition, offset] = len(self.sent), key, table
+            self.pipeline.send(change(table, partition, offset))
+
+    def happens(self):
+        dice, pipeline = self.dice, self.pipeline
+        match dice.randrange(12):
+            case 0 if self.grown < 2:
+                self.partitions, self.grown = self.partitions * 2, self.grown + 1
+                pipeline.broker.empty |= self.all()
+            case 1:  # the producer hears of it
+                self.to = min(self.partitions, self.to * 2)
+            case 2:
+                pipeline.errors[f"shop.{dice.choice('abc')}"] = OSError("broken")
+            case 3:
+                pipeline.errors.clear()
+            case 4:
+                pipeline.start()
+            case 5:
+                pipeline.broker.without_leader = {one for one in self.all() if dice.random() < 0.4}
+            case 6:
+                pipeline.broker.without_leader = set()
+            case 7:
+                self.crashes_at_a_mark(dice.randrange(3))
+            case _:
+                pipeline.now_s += dice.choice([1, 10, 30, 60, 200])
+                self.turns(pipeline.turn)
+
+    def crashes_at_a_mark(self, after):
+        marks = self.pipeline.driver._marks  # noqa: SLF001 (a crash comes between any two steps)
+        write, left = marks.write, [after]
+
+        def crashing(new):
+            left[0] -= bool(new)
+            if left[0] < 0 and new:
+                raise Crash
+            yield from write(new)
+
+        marks.write = crashing
+
+    def turns(self, turn):
+        try:
+            turn()
+        except Crash:
+            self.pipeline.start()
+
+    def ends_well(self):
+        self.pipeline.broker.without_leader = set()
+        for _ in range(3):
+            self.turns(self.pipeline.recovers)
+        self.pipeline.driver.stop()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**9))
+def test_whatever_happens_the_changes_of_a_key_are_written_in_their_order(seed):
+    story = Story(seed)
+    for key in range(12):
+        story.send(key)
+    story.pipeline.minute()
+    for _ in range(story.dice.randrange(6, 30)):
+        for _ in range(story.dice.randrange(4)):
+            story.send(story.dice.randrange(12))
+        story.happens()
+    story.ends_well()
+
+    tables = {name.removeprefix("shop."): table for name, table in story.pipeline.lake.tables.items()}
+    for name in "abc":
+        sent = sorted(one for one, (_, _, table) in story.sent.items() if table == name)
+        assert sorted(tables[name].rows if name in tables else []) == sent
+    for table in tables.values():
+        last = Counter()
+        for batch in table.batches:
+            by_key = {}
+            for position in batch:
+                number, key, _ = story.sent[position]
+                by_key.setdefault(key, []).append((position[2], number))
+            for key, changes in by_key.items():
+                numbers = [number for _, number in changes]
+                assert max(changes)[1] == max(numbers)
+                assert min(numbers) >= last[key]
+                last[key] = max(numbers)
