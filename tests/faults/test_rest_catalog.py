@@ -70,13 +70,13 @@ def test_beside_a_stream_it_compacts_expires_and_deletes_in_nested_namespaces(re
     daemon = Daemon(lab, servers.bootstrap_servers, "rest-stream", catalog={"timeout_s": 5})
     try:
         with Stream(lab, streamed, topic) as stream:
-            streamed.manage_snapshots().create_tag(tagged, "q3").commit()
+            looked.manage_snapshots().create_tag(tagged, "q3").commit()
             daemon.until("job_started")
             lab.guard.expire_tokens()
             eventually(lambda: len(lab.ours("a.b.c.deep")) == 1 and len(lab.ours("a.b.streamed")) == 1)
             daemon.until("snapshots_expired", table="a.b.streamed")
             in_between = looked.refresh().snapshots()[-3].snapshot_id
-            streamed.manage_snapshots().create_tag(in_between, "q4").commit()
+            looked.manage_snapshots().create_tag(in_between, "q4").commit()
             before = ids(lab, "a.b.streamed", in_between)
             daemon.until("snapshots_expired", table="a.b.streamed")
             daemon.until("files_deleted", table="a.b.streamed")

@@ -62,3 +62,7 @@ def test_what_deletes_of_several_files_may_name_does_not_stay() -> None:
 def test_where_every_file_could_stay_none_does() -> None:
     """The partition is due all the same: its rows were counted otherwise, and would be again."""
     assert spared(of("a", 100), of("b", 3)) == ["a", "b"]
+
+
+def test_where_dead_deletes_are_what_is_due_they_go_and_no_file_is_rewritten_for_it() -> None:
+    assert spared(of("a", 100), of("b", 3), of("gone", 600)) == []

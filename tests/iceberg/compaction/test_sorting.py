@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import resource
+import signal
+from collections import deque
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cmp_to_key
@@ -46,6 +49,7 @@ from pyiceberg.types import (
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.contract.paths import normalised
 from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.model.refusals import RefusalError
 from isotherm.iceberg.compaction.sorting import Ordering, Sorted
 from support.rewriting import compacted
 
@@ -296,6 +300,22 @@ def test_what_is_put_aside_has_no_name_and_a_full_disk_is_told(tmp_path, monkeyp
     it = Sorted(ordering, arrow, 1)
     with pytest.raises(Exception, match="putting rows aside while they are sorted"):
         it.add(pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA)))
+
+
+def test_what_is_left_to_write_to_a_full_disk_hides_nothing_when_it_is_let_go():
+    """A disk that is full is told as such. What Python still had to write was told instead, as a mistake of ours."""
+    it = Sorted(Ordering.of(table_with(SortField(2, BucketTransform(4))), 1), schema_to_pyarrow(SCHEMA), 1)
+    rows = pa.RecordBatch.from_pylist([{"small": 1}], schema=schema_to_pyarrow(SCHEMA))
+    allowed, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        with pytest.raises(RefusalError, match="putting rows aside while they are sorted"):
+            deque(map(it.add, itertools.repeat(rows, 1000)))
+        it.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, most))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])

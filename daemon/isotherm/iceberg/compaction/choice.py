@@ -86,10 +86,10 @@ def choice_of(
     deletes = [entry for entry in live if entry.kind in NAMED_BY_PATH]
     equality = [entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES]
     every = [entry for entry in live if entry.kind is FileKind.DATA]
-    wanted = _wanted(every, [*deletes, *equality], take)
     # Deletes that apply everywhere come with every partition, and are the business of their own.
     own = [entry for entry in equality if entry.partition == partition]
     dead = _dead(every, [*deletes, *own], partition, oldest) if take.with_deletes else []
+    wanted = _wanted(every, [*deletes, *equality], take, has_dead=bool(dead))
     # Those that apply elsewhere too would stay, and become due again.
     gone, converts = DataFiles([]), own if take.converts_equality else []
     convertible = [one for one in converts if is_over(one, gone, partition, one.spec_id, oldest)]
@@ -137,15 +137,19 @@ def _dead(
     ]
 
 
-def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
+def _wanted(
+    data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take, *, has_dead: bool
+) -> list[LiveEntry]:
     """The data files that a job is about: those that are small enough, and those that deletes may name."""
     if take.through_number is not None:
         data = [entry for entry in data if entry.sequence_number <= take.through_number]
     if not take.with_deletes:
         return [entry for entry in data if entry.size_bytes < take.below_bytes]
     named = DataFiles(data).named_by(deletes)
-    # Where all of it may stay, what is counted as deleted is counted otherwise than file by file.
-    named = (named - _lightly_deleted(data, deletes, take.spared_ratio)) or named
+    heavy = named - _lightly_deleted(data, deletes, take.spared_ratio)
+    # Where all of it may stay, what counts as deleted are dead deletes, which go anyway, or it is counted otherwise than file
+    # by file.
+    named = heavy if heavy or has_dead else named
     return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
 
 

@@ -40,6 +40,9 @@ HASH_MODULUS = 1 << 128
 MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
 
+UNLIMITED_BYTES = 2 * 1024**3
+"""Where nobody limits it. PyArrow puts a thousand values in a page, however long they are: documents of 500 kB are 500 MB."""
+
 COLUMN_BYTES = 8 * 1024 * 1024
 """A page of each column is in memory at once, with its dictionary and its values. That was 70 kB for short strings, and
 6 MB where a hundred thousand strings of 250 bytes are all different."""
@@ -54,15 +57,13 @@ KEYS_IN_MEMORY = 6
 def memory_for(target: Schema) -> int:
     """What DuckDB may hold for the columns of a schema: half of what this process may, where that has a limit.
 
-    The other half is for Arrow, which has the same columns in memory.
+    The other half is for Arrow, which has the same columns in memory. It holds no more than it needs, and nobody knows
+    before how much that is: a footer does not say how large pages are.
     """
-    wanted = max(COLUMN_BYTES * len(target.field_ids), MEMORY_BYTES)
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return (
-        wanted
-        if allowed == resource.RLIM_INFINITY
-        else max(min(wanted, (allowed - RESERVED_BYTES) // 2), MEMORY_BYTES)
-    )
+    if allowed == resource.RLIM_INFINITY:
+        return max(COLUMN_BYTES * len(target.field_ids), UNLIMITED_BYTES)
+    return max((allowed - RESERVED_BYTES) // 2, MEMORY_BYTES)
 
 
 def out_of_memory(target: Schema) -> str:

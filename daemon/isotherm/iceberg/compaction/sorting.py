@@ -9,6 +9,7 @@ Values are compared as Iceberg's own comparators do, because a reader may rely o
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -47,6 +48,9 @@ SORTED_BYTES = 64 * 1024**2
 CHUNK_BYTES = 128 * 1024
 """Of what is put aside, so much is read at a time. Of 64 GiB of rows there are a thousand parts: 64 MiB of halves of chunks
 are in memory."""
+COLUMN_BYTES, MOST_CHUNK_BYTES = 2 * 1024, 1024**2
+"""Of each column so much, where that is more, and no more of all: a piece of one costs as much as some hundred values. Of a
+thousand columns there were 16 rows in a chunk."""
 
 _TYPES = (
     BinaryType,
@@ -155,7 +159,8 @@ class Sorted:
     def close(self) -> None:
         """Let go of what was put aside."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what is still to be written to a full disk is wanted no more
+                self._file.close()
 
     def _taken(self) -> pa.Table:
         """What waits, sorted."""
@@ -167,7 +172,8 @@ class Sorted:
         if not self._pending:
             return
         rows = self._taken()
-        count = max(rows.num_rows * self._chunk_bytes // max(rows.nbytes, 1), 1)
+        chunk_bytes = max(self._chunk_bytes, min(COLUMN_BYTES * rows.num_columns, MOST_CHUNK_BYTES))
+        count = max(rows.num_rows * chunk_bytes // max(rows.nbytes, 1), 1)
         try:
             if self._writer is None:
                 self._file = tempfile.TemporaryFile(prefix="isotherm-")  # noqa: SIM115 (closed by `close`)
@@ -203,14 +209,14 @@ class Sorted:
                 self._writer.close()
                 self._file.seek(0)
             return pa.ipc.open_file(self._file)
-        except OSError as err:
+        except (OSError, pa.ArrowInvalid) as err:
             raise RefusalError(Reason.STORAGE, f"putting rows aside while they are sorted: {err}") from err
 
     @staticmethod
     def _chunk(chunks: pa.RecordBatchFileReader, number: int) -> pa.Table:
         try:
             return pa.Table.from_batches([chunks.get_batch(number)])
-        except OSError as err:
+        except (OSError, pa.ArrowInvalid) as err:  # or other bytes come back
             raise RefusalError(Reason.STORAGE, f"reading rows that were put aside: {err}") from err
 
     def _up_to(self, rows: pa.Table, next_row: pa.Table | None) -> tuple[pa.Array, int]:
