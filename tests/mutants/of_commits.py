@@ -533,4 +533,40 @@ MUTANTS = (
         "if False:",
         ON_HIVE + "test_nothing_follows_a_swap_that_may_have_gone_out_in_part",
     ),
+    Mutant(
+        "the daemon's own absence is one of the writers",
+        "core/partition_state.py",
+        "pauses_after(before, commit.change.committed_at_ms)",
+        "pauses_after(before, commit.at_ms)",
+        "core/test_visits.py::test_what_the_daemon_did_not_hear_of_in_time_is_no_absence_of_its_writers",
+    ),
+    Mutant(
+        "a stream that was down three times comes in visits",
+        "core/visits.py",
+        "end - one.came_ms > 2 * one.away_ms",
+        "False",
+        "core/test_visits.py::test_visits_are_known_by_the_absences_between_them",
+    ),
+    Mutant(
+        "the pauses within a visit are forgotten with the absence that they were taken for",
+        "core/visits.py",
+        "_with(known[index - 1], max(one.away_ms, one.within_ms))",
+        "known[index - 1]",
+        "core/test_visits.py::test_visits_are_known_by_the_absences_between_them",
+    ),
+    Mutant(
+        "many short absences push out the long ones",
+        "core/visits.py",
+        "known.index(least) if is_within else 0",
+        "0",
+        "core/test_visits.py::test_visits_are_known_by_the_absences_between_them",
+    ),
+    Mutant(
+        "a partition that the stream is about to leave is looked at when its silence is over",
+        "core/planner/coldness.py",
+        "if behind_ms < least_ms:",
+        "if behind_ms < needed_ms:",
+        "core/planner/test_left_behind.py::"
+        "test_a_partition_that_the_stream_is_within_is_not_looked_at_again_before_it_comes_to_its_end",
+    ),
 )

@@ -386,22 +386,22 @@ MUTANTS = (
     Mutant(
         "a new partition waits for where old ones ended before it had messages",
         "isotherm_ingest/plan/topics.py",
-        "frozenset(position for position, had in self.closed.items() if had)",
-        "frozenset(position for position in self.closed if kafka.ends.get(position))",
+        "[number for (_, number), had in self.closed.items() if had]",
+        "[one[1] for one in self.closed if kafka.ends.get(one)]",
         "ingest/plan/test_topics.py::test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended",
     ),
     Mutant(
         "a new partition does not wait for one that is new too, and came before",
         "isotherm_ingest/plan/topics.py",
-        "if ready and not self.gated and",
-        "if ready and",
+        "if not self.gated and (next_ones",
+        "if (next_ones",
         "ingest/plan/test_topics.py::test_partitions_that_come_one_after_another_wait_each_for_those_before",
     ),
     Mutant(
         "a new partition does not wait for one that has no leader now",
         "isotherm_ingest/plan/topics.py",
-        "and old <= kafka.ends.keys():\n            self.gate, self.gated = {position: kafka.ends[position] for position in old}",
-        "and True:\n            self.gate, self.gated = {position: kafka.ends[position] for position in old & kafka.ends.keys()}",
+        "if old <= kafka.ends.keys():\n                self.gate, self.gated = {position: kafka.ends[position] for position in old}",
+        "if True:\n                self.gate, self.gated = {position: kafka.ends[position] for position in old & kafka.ends.keys()}",
         "ingest/plan/test_topics.py::test_what_has_no_leader_is_waited_for_too",
     ),
     Mutant(

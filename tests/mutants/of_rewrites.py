@@ -19,8 +19,8 @@ MUTANTS = (
     Mutant(
         "three deleted rows have a large file rewritten, because others of its partition are half deleted",
         "iceberg/compaction/choice.py",
-        "(named - _lightly_deleted(data, deletes, take.spared_ratio)) or named",
-        "named",
+        "named = heavy if heavy or has_dead else named",
+        "pass",
         "iceberg/compaction/test_choice.py::"
         "test_a_large_file_of_few_deleted_rows_stays_though_others_of_its_partition_have_many",
     ),
@@ -34,8 +34,8 @@ MUTANTS = (
     Mutant(
         "vectors that are too many stay where they name few rows",
         "core/planner/debt.py",
-        "if applies and deletes - cheap == {DELETE_RATIO} else 0.0",
-        "if applies else 0.0",
+        "if applies and deletes - cheap == {DELETE_RATIO}",
+        "if applies",
         "core/planner/test_file_selection.py::"
         "test_files_of_few_deleted_rows_stay_where_deleted_rows_are_what_is_due",
     ),
@@ -295,5 +295,13 @@ MUTANTS = (
         "sort_order_id=0 if ordering is None else ordering.order_id,",
         "sort_order_id=metadata.default_sort_order_id,",
         f"{SORTING}test_a_job_writes_files_in_the_order_of_the_table_and_says_so",
+    ),
+    Mutant(
+        "one dead delete file has every lightly deleted file rewritten",
+        "iceberg/compaction/choice.py",
+        "heavy if heavy or has_dead else named",
+        "heavy or named",
+        "iceberg/compaction/test_choice.py::"
+        "test_where_dead_deletes_are_what_is_due_they_go_and_no_file_is_rewritten_for_it",
     ),
 )

@@ -14,6 +14,7 @@ from isotherm.core.model.tables import Unpublished
 from isotherm.core.model.writers import Word
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.policy.policy import Policy
+from isotherm.core.visits import NO_VISITS
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, facts, files, key, snapshots, table_state, view
 
 # Strategies are made here, once: making them at each draw took hypothesis longer than drawing.
@@ -102,6 +103,25 @@ def worlds(draw):
 
 WORLD = worlds()
 PAUSES_MS = st.lists(st.integers(5 * MINUTE, 2 * HOUR), max_size=8).map(tuple)
+GAPS_MS = st.lists(
+    st.one_of(st.integers(MINUTE, HOUR), st.integers(2 * HOUR, 5 * HOUR), st.integers(8 * HOUR, 2 * DAY)),
+    max_size=20,
+)
+
+
+@st.composite
+def visits(draw):
+    """What is remembered of writers who came at some times, the last one lately."""
+    at_ms, known = draw(LAST_DAYS), NO_VISITS
+    gaps_ms = draw(GAPS_MS)
+    at_ms -= sum(gaps_ms)
+    for gap_ms in gaps_ms:
+        known = known.after(at_ms)
+        at_ms += gap_ms
+    return known
+
+
+VISITS = visits()
 SINCE = st.one_of(st.none(), st.integers(NOW - 3 * DAY, NOW + HOUR))
 
 
@@ -136,7 +156,7 @@ def maintained(draw):
     """Worlds in which we have worked before: writers come back as they did, say what they mean to do, and came late."""
     world = draw(WORLD)
     partitions = {
-        where: replace(state, compacted_at_ms=draw(SINCE), pauses_ms=draw(PAUSES_MS))
+        where: replace(state, compacted_at_ms=draw(SINCE), pauses_ms=draw(PAUSES_MS), visits=draw(VISITS))
         for where, state in world.partitions.items()
     }
     around = replace(

@@ -6,13 +6,14 @@ from itertools import pairwise
 from isotherm.audit.evidence import Commit
 from isotherm.contract.identity import PartitionKey
 
-ONE_COMMIT_MS = 5 * 60_000
-"""Commits that follow each other within this time count as one."""
 ENOUGH_LONG = 3
-"""So many long pauses, of the last `LOOKED_AT`, show that writers come in visits."""
-LOOKED_AT = 8
-LONG_PART = 6
+"""So many long pauses in a row, but for those within visits, show that writers come in visits."""
+LONG_PART = 12
 """A pause is long that lasts longer than this part of `silent_for`."""
+ONE_COMMIT_MS = 5 * 60_000
+"""After a visit of a single commit it takes a silence of so long, at least, to say that it is over."""
+LONGEST_VISIT = 2
+"""So many times as long as the pause before it is the longest visit."""
 
 
 def visit_is_over(
@@ -20,8 +21,8 @@ def visit_is_over(
 ) -> bool | None:
     """Whether writers come to a partition in visits, and the last one was over.
 
-    A visit is over after a silence as long as the longest pause within visits. The daemon waits for twice as long. But it
-    measures from when it heard of a commit, which may be later.
+    A visit is over after a silence as long as the longest pause within the latest visits. The daemon waits for half as long
+    again, at least, and looks further back.
 
     Args:
         key: the partition.
@@ -38,11 +39,19 @@ def visit_is_over(
             break
         if one.is_write and any(touch.partition == key for touch in one.touches or ()):
             times.append(one.committed_at_ms)
-    pauses = [later - earlier for later, earlier in pairwise(times) if later - earlier >= ONE_COMMIT_MS]
-    last = pauses[:LOOKED_AT]
-    within = [pause_ms for pause_ms in last if pause_ms <= silent_for_ms // LONG_PART]
-    if silent_ms < max([ONE_COMMIT_MS, *within]):
+    within, long, ended_ms = ONE_COMMIT_MS, 0, times[0] if times else 0
+    for later, earlier in pairwise(times):
+        pause_ms = later - earlier
+        if pause_ms <= silent_for_ms // LONG_PART:
+            within = max(within, pause_ms)
+            continue
+        if ended_ms - later > LONGEST_VISIT * pause_ms:
+            return False
+        long, ended_ms = long + 1, earlier
+        if long == ENOUGH_LONG:
+            break
+    if silent_ms < within:
         return False
-    if len(last) - len(within) >= ENOUGH_LONG:
+    if long == ENOUGH_LONG:
         return True
-    return False if is_whole or len(last) == LOOKED_AT else None
+    return False if is_whole else None

@@ -10,6 +10,7 @@ from itertools import islice
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.units import DAY_MS
+from isotherm.core.visits import NO_VISITS, Visits
 
 MOST = 100
 """Of a table, the latest: its state is written with each commit."""
@@ -27,6 +28,7 @@ class Emptied:
     """From when on it rested; no later than its last write before it was emptied."""
     last_write_at_ms: int | None
     pauses_ms: tuple[int, ...]
+    visits: Visits = NO_VISITS
 
 
 def emptied_after(

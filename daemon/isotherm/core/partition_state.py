@@ -17,6 +17,7 @@ from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span
+from isotherm.core.visits import NO_VISITS, PAUSE_FROM_MS, Visits
 
 
 class StateError(Exception):
@@ -40,6 +41,8 @@ class PartitionState:
     Where others have replaced all of it since, when that was written which the job rewrote: it rests from then."""
     pauses_ms: tuple[int, ...] = ()
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
+    visits: Visits = NO_VISITS
+    """Whether they come in visits, which no few pauses tell: there may be any number of them within a visit."""
     arrivals: tuple[Arrival, ...] = ()
     """The latest appends, oldest first, none where the last write was another: they tell which files are old."""
     stamped_at_ms: int | None = None
@@ -103,9 +106,6 @@ def _adding_up(
 
 PAUSES = 8
 
-PAUSE_FROM_MS = 5 * 60_000
-"""A shorter pause is no pause: a stream commits every minute or so."""
-
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -163,7 +163,7 @@ def partition_after(
     if commit.change.is_foreign_write:
         if before.data and delta.removed.holds(before.data_total):
             new["compacted_at_ms"] = _replaced_rest_ms(before)
-        new["pauses_ms"] = pauses_after(before, commit.at_ms)
+        new["pauses_ms"], new["visits"] = pauses_after(before, commit.change.committed_at_ms)
         if before.first_write_at_ms is None:
             new["first_write_at_ms"] = commit.at_ms
         new["last_write_at_ms"] = last_write_ms(before, commit.at_ms)
@@ -177,7 +177,7 @@ def emptied_of(partition: PartitionState, commit: Commit) -> Emptied | None:
     rest_ms = _replaced_rest_ms(partition)
     if rest_ms is None or not commit.change.is_foreign_write:
         return None
-    return Emptied(commit.at_ms, rest_ms, partition.last_write_at_ms, partition.pauses_ms)
+    return Emptied(commit.at_ms, rest_ms, partition.last_write_at_ms, partition.pauses_ms, partition.visits)
 
 
 def _replaced_rest_ms(partition: PartitionState) -> int | None:
@@ -197,6 +197,7 @@ def refilled(emptied: Emptied | None) -> PartitionState:
         compacted_at_ms=emptied.compacted_at_ms,
         last_write_at_ms=emptied.last_write_at_ms,
         pauses_ms=emptied.pauses_ms,
+        visits=emptied.visits,
     )
 
 
@@ -215,7 +216,9 @@ def last_write_ms(before: PartitionState, written_at_ms: int) -> int:
     return written_at_ms if last_ms > written_at_ms + MAX_AHEAD_MS else max(written_at_ms, last_ms)
 
 
-def pauses_after(before: PartitionState, written_at_ms: int) -> tuple[int, ...]:
-    """How long its writers stayed away, once they have written again."""
-    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
-    return (*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms
+def pauses_after(before: PartitionState, committed_at_ms: int) -> tuple[tuple[int, ...], Visits]:
+    """How long its writers stayed away, and whether in visits, once they have written again; by their own times."""
+    last_ms = before.visits.last_ms if before.visits.last_ms is not None else before.last_write_at_ms
+    pause_ms = 0 if last_ms is None else committed_at_ms - last_ms
+    pauses_ms = (*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms
+    return pauses_ms, before.visits.after(committed_at_ms, last_ms)

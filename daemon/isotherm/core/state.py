@@ -24,7 +24,6 @@ from isotherm.core.partition_state import (
     PartitionState,
     StateError,
     emptied_of,
-    last_write_ms,
     partition_after,
     pauses_after,
     refilled,
@@ -209,15 +208,14 @@ def with_pauses(
     for change, received_at_ms in recorded:
         if not change.is_foreign_write:
             continue
-        written_at_ms = max(min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS), received_at_ms)
+        committed_at_ms = min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS)
         for key in partitions.keys() & change.partitions.keys():
-            before = paused.get(key, NO_PARTITION)
-            paused[key] = PartitionState(
-                last_write_at_ms=last_write_ms(before, written_at_ms),
-                pauses_ms=pauses_after(before, written_at_ms),
-            )
+            pauses_ms, visits = pauses_after(paused.get(key, NO_PARTITION), committed_at_ms)
+            paused[key] = PartitionState(pauses_ms=pauses_ms, visits=visits)
     return {
-        key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
+        key: replace(partition, pauses_ms=paused[key].pauses_ms, visits=paused[key].visits)
+        if key in paused
+        else partition
         for key, partition in partitions.items()
     }
 

@@ -193,6 +193,17 @@ def test_under_a_schedule_fewer_rows_are_due_and_fewer_stay():
     assert debt(state, Compact(), format_version=3).take(0.1, None).spared_ratio == pytest.approx(0.0165)
 
 
+def test_of_what_is_due_in_spite_of_its_rest_no_more_stays_than_of_anything_else():
+    """A score of 20 is needed then. What stays must be less than what is due."""
+    state = PartitionState(
+        data=files(8, 128 * MIB), deletes={FileKind.DELETION_VECTORS: FileStats(8, 400, KIB)}
+    )
+    owed = debt(state, Compact(max_delete_ratio=0.02), format_version=3)
+
+    assert owed.score > 20
+    assert owed.take(20.0, None).spared_ratio == pytest.approx(0.01)
+
+
 def test_delete_files_alone_do_not_take_the_small_files():
     state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)})
     owed = debt(state, Compact(min_files=20, max_delete_ratio=1000))

@@ -13,6 +13,7 @@ from isotherm.core.planner.coldness import boundary_rule, findings, first_hot, q
 from isotherm.core.planner.plan import job_bytes
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold, Policy
+from isotherm.core.visits import NO_VISITS
 from support.builders import (
     BUCKETS,
     DAY,
@@ -87,6 +88,15 @@ def test_where_no_file_is_late_the_last_part_of_the_interval_is_its_end():
     assert found(-2 * HOUR, on_time, **year).is_hot
 
 
+def test_a_partition_that_the_stream_is_within_is_not_looked_at_again_before_it_comes_to_its_end():
+    """Whatever is learned meanwhile, it is hot: each present partition was decided anew each ten minutes."""
+    silent_at_ms = NOW - 2 * HOUR + DAY
+    within, at_its_end = found(-20 * MINUTE), found(-MINUTE)
+
+    assert (within.wake.at_ms, within.wake.boundary_ms) == (silent_at_ms, ENDS - MINUTE)
+    assert at_its_end.wake.at_ms == NOW + 10 * MINUTE
+
+
 def test_it_is_looked_at_again_while_less_may_be_learned():
     late = found(40 * MINUTE)
 
@@ -136,11 +146,13 @@ def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(p
     [
         ((23, 25, 24), 15 * MINUTE, False),
         ((23, 25, 24), 14 * MINUTE, True),
-        ((5, 6, 5), 15 * MINUTE, False),
-        ((5, 6, 4), 15 * MINUTE, True),
+        ((3, 4, 3), 15 * MINUTE, False),
+        ((3, 4, 2), 15 * MINUTE, True),
         ((23, 0.5, 25, 0.25, 24), 60 * MINUTE, False),
         ((23, 0.5, 25, 0.25, 24), 59 * MINUTE, True),
-        ((23, 3.5, 25, 24), 5 * HOUR, True),
+        ((23, 1.9, 25, 24), 3 * HOUR - 1, True),
+        ((23, 1.9, 25, 24), 3 * HOUR, False),
+        ((23, 3.5, 25, 24), 15 * MINUTE, False),
         ((23, 25), 15 * MINUTE, True),
         ((23, 25), DAY, False),
         ((), DAY - 1, True),
@@ -151,14 +163,18 @@ def test_where_writers_come_in_visits_a_job_begins_early_in_the_pause_between_th
 ):
     """A batch each night into the present month. After a day of silence the next one is due, and met a job of ours."""
     written = partition(10, MIB, last_write_at_ms=NOW - quiet_ms)
-    written = replace(written, pauses_ms=tuple(one * HOUR for one in pauses_h))
+    visits, at_ms = NO_VISITS, NOW - quiet_ms - int(sum(pauses_h) * HOUR)
+    for pause_h in (0, *pauses_h):
+        at_ms += int(pause_h * HOUR)
+        visits = visits.after(at_ms)
+    written = replace(written, visits=visits)
     around = Surroundings(table_state(boundary_ms=ENDS - HOUR // 2), HOURLY)
     found = boundary_rule(HOUR_100, written, around, Cold(), NOW)
 
     assert found.is_hot is is_hot
     if not is_hot and quiet_ms == 15 * MINUTE:
         assert found.why == (
-            "nobody wrote to it for 15m, 15m needed: its writers stay away for longer than 4h again and again"
+            "nobody wrote to it for 15m, 15m needed: its writers stay away for longer than 2h again and again"
         )
     assert not boundary_rule(HOUR_100, written, around, Cold(silent_for="10m"), NOW).is_hot
 

@@ -24,6 +24,24 @@ RESTLESS = Policy(
 )
 
 
+def silence(visits, cold):
+    """Of writers that come in visits, a silence twice as long as those within visits says that they are gone."""
+    twelfth = cold.silent_for // 12
+    long = [place for place, one in enumerate(visits.absences) if one.away_ms > twelfth][-3:]
+    shorter = [one.away_ms for one in visits.absences if one.away_ms <= twelfth]
+    within = max([0, *shorter, *(one.within_ms for one in visits.absences)])
+    if len(long) < 3 or within > twelfth:
+        return cold.silent_for
+    for number, place in enumerate(long):
+        one = visits.absences[place]
+        following = visits.absences[long[number + 1]] if number < 2 else None
+        end = visits.last_ms if following is None else following.came_ms - following.away_ms
+        if end - one.came_ms > 2 * one.away_ms:
+            return cold.silent_for
+    early = max(cold.quiet_for, 5 * MINUTE, min(2 * within, cold.silent_for // 8))
+    return min(early, cold.silent_for)
+
+
 def obviously(world, policy, now):
     """The planner that anybody would write first: which partitions are due, in thirty lines."""
     due = set()
@@ -35,12 +53,7 @@ def obviously(world, policy, now):
         # What a span is in hours; of these tables nothing was learned yet.
         after = {timedelta(minutes=90): 1.5, "learned": 2}.get(policy.cold.after, policy.cold.after)
         is_behind = boundary is not None and (hour + 1 + after) * HOUR <= boundary
-        # Of writers that come in visits, a silence twice as long as those within visits says that they are gone.
-        silent = policy.cold.silent_for
-        within = [one for one in state.pauses_ms if one <= silent // 6]
-        little = max(policy.cold.quiet_for, 5 * MINUTE, 2 * max(within, default=0))
-        comes_in_visits = len(state.pauses_ms) - len(within) >= 3 and little <= silent // 4
-        if not is_behind and quiet < (little if comes_in_visits else silent):
+        if not is_behind and quiet < silence(state.visits, policy.cold):
             continue
         commits = world.around.state.foreign_commits - state.last_write_number
         if quiet < policy.cold.quiet_for:

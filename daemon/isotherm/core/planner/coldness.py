@@ -12,13 +12,14 @@ from functools import partial
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake, sooner
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
-from isotherm.core.partition_state import PAUSE_FROM_MS, PartitionState
+from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.cold_after import LEARNED, UNTAUGHT_INTERVALS
 from isotherm.core.policy.policy import Cold
 from isotherm.core.units import HOUR_MS, MINUTE_MS, clock_text, span_text
+from isotherm.core.visits import PAUSE_FROM_MS
 
 HEAR_AGAIN_MS = 60_000
 """A partition in a writer's open window is looked at again after this."""
@@ -30,9 +31,10 @@ LAST_PART = 60
 """A stream that has reached the last minute of an hour, or the last hour of a year, is at its end where no files come
 late."""
 
-RARE_PART, MOST_PART = 6, 4
-"""Writers who stayed away for a sixth of `silent_for` again and again come in visits. A silence says that one is over where
-it is twice as long as those within visits, but for a policy under which that would be more than a fourth of `silent_for`."""
+RARE_PART, MOST_PART = 12, 8
+"""Writers who stay away for longer than a sixth of `silent_for` come in visits, where no pause within these is as long. A
+silence says that one is over where it is twice as long as those, or a fourth of `silent_for`, which is half as long again
+as any of them."""
 
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
@@ -153,10 +155,13 @@ def boundary_rule(
     boundary_ms = around.state.boundary_ms
     needed_ms, reason = _needed(span, boundary_ms, around, cold)
     wake = Wake(at_ms=silent_at_ms, boundary_ms=span.end_ms + needed_ms)
+    least_ms = needed_ms if cold.after != LEARNED else _least(span)
     if boundary_ms is None:
         return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
     behind_ms = boundary_ms - span.end_ms
-    if cold.after == LEARNED and behind_ms < needed_ms:
+    if behind_ms < least_ms:
+        wake = Wake(silent_at_ms, span.end_ms + least_ms)
+    elif behind_ms < needed_ms:
         # With each commit less may be needed.
         again_ms = now_ms + LEARN_ON_MS
         wake = Wake(again_ms if silent_at_ms is None else min(again_ms, silent_at_ms), wake.boundary_ms)
@@ -178,11 +183,11 @@ def _silence(partition: PartitionState, cold: Cold) -> tuple[int, str]:
     when the next batch is due. A batch may be several commits, with shorter pauses between them.
     """
     rare_ms = cold.silent_for // RARE_PART
-    between_ms = pauses.longest_between(partition, rare_ms)
-    if between_ms is None:
+    within_ms = partition.visits.longest_within_ms(rare_ms)
+    if within_ms is None or within_ms > rare_ms:
         return cold.silent_for, ""
-    early_ms = max(cold.quiet_for, PAUSE_FROM_MS, 2 * between_ms)
-    if early_ms > cold.silent_for // MOST_PART:
+    early_ms = max(cold.quiet_for, PAUSE_FROM_MS, min(2 * within_ms, cold.silent_for // MOST_PART))
+    if early_ms > cold.silent_for:
         return cold.silent_for, ""
     return early_ms, f": its writers stay away for longer than {span_text(rare_ms)} again and again"
 
@@ -195,9 +200,16 @@ def _needed(span: TimeSpan, boundary_ms: int | None, around: Surroundings, cold:
     learned_ms = None if boundary_ms is None else around.state.lateness.over_after_ms(boundary_ms, most_ms)
     if learned_ms is None:
         return most_ms, ": how late its rows come is not known yet"
-    # The last row of an hour is never of its last moment.
-    needed_ms = learned_ms or -min(span.length_ms // LAST_PART, HOUR_MS)
+    needed_ms = learned_ms or _least(span)
     return min(needed_ms, most_ms), f": 49 of 50 files come within {span_text(learned_ms)}"
+
+
+def _least(span: TimeSpan) -> int:
+    """How far behind the stream a partition must end where nothing comes late, in milliseconds, below zero.
+
+    The last row of an hour is never of its last moment.
+    """
+    return -min(span.length_ms // LAST_PART, HOUR_MS)
 
 
 def quiet_rule(

@@ -122,7 +122,9 @@ class Debt:
         return Take(
             below_bytes=self.below_bytes if takes_files else 0,
             with_deletes=applies,
-            spared_ratio=speaks * self.spared_ratio if applies and deletes - cheap == {DELETE_RATIO} else 0.0,
+            spared_ratio=min(speaks, 1.0) * self.spared_ratio
+            if applies and deletes - cheap == {DELETE_RATIO}
+            else 0.0,
             merges_deletes=converts or merges,
             deletes_below_bytes=self.merge_below_bytes if merges else None,
             converts_equality=converts,

@@ -66,20 +66,22 @@ def over_budget(
     if policy.work.jobs_at_once == 0:
         return "work.jobs_at_once allows no job", NEVER  # another policy has all verdicts made again
     size_bytes = taken(partition, take).bytes
-    for name, limit in budgets(view, policy).items():
+    limited = budgets(view, policy)
+    for name, limit in limited.items():
         if size_bytes > limit:
             # The daemon may be started again with another budget, and nothing would wake this verdict.
             wake = Wake(at_ms=now_ms + HOUR_MS)
-            enough = _enough(partition, owed, size_bytes, threshold)
+            others = most_bytes({other: least for other, least in limited.items() if other != name})
+            enough = _enough(partition, owed, size_bytes, threshold, others)
             return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
     return None
 
 
-def _enough(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float) -> str:
-    """What a budget would have to allow: with a larger one, a job takes more, up to the most that any job does."""
+def _enough(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float, most_bytes: int) -> str:
+    """What a budget would have to allow: with a larger one, a job takes more, up to the most that all else allows."""
     for _ in range(MAX_RAISES):
         size_bytes = parse_size(size_text(size_bytes, up=True))  # who reads it says this much
-        needed = taken(partition, owed.take(threshold, min(size_bytes, MAX_JOB_BYTES))).bytes
+        needed = taken(partition, owed.take(threshold, min(size_bytes, most_bytes))).bytes
         if needed <= size_bytes:
             break
         size_bytes = needed

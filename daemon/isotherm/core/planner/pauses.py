@@ -17,15 +17,6 @@ def are_longer(partition: PartitionState, span_ms: int) -> bool:
     return len(partition.pauses_ms) >= ENOUGH_PAUSES and min(partition.pauses_ms) > span_ms
 
 
-def longest_between(partition: PartitionState, long_ms: int) -> int | None:
-    """The longest pause of a partition's writers but for those that are longer than a span, or 0 where there is none.
-
-    Returns None where not enough of those that are longer are known.
-    """
-    between = [pause_ms for pause_ms in partition.pauses_ms if pause_ms <= long_ms]
-    return None if len(partition.pauses_ms) - len(between) < ENOUGH_PAUSES else max(between, default=0)
-
-
 def left_ms(partition: PartitionState, now_ms: int) -> int | None:
     """How long its writers will stay away from now on, by the median of the earlier pauses longer than this one.
 

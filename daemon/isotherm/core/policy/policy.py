@@ -102,9 +102,10 @@ class Cold(Settings):
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
     silent_for: Span = 86_400_000
     """Nobody wrote into the partition for this long: then `after` does not matter any more. So the last partitions of
-    a stream that has ended are compacted too, and a month soon after its end. Where its writers stayed away for
-    longer than a sixth of it three times and more, `quiet_for` is enough, or twice their longest shorter pause: a batch
-    each night writes the present month for long, and a job begins early in the pause between two."""
+    a stream that has ended are compacted too, and a month soon after its end. Where its writers come in visits,
+    `quiet_for` is enough, or twice their longest pause within a visit (an eighth of this at most): a batch each night
+    writes the present month for long, and a job begins early in the pause between two. They do where they were away
+    for longer than a twelfth of this three times, and no visit since was longer than twice the absence before it."""
     late_write_risk: float = Field(0.05, gt=0, le=1)
     """Cold only where the table's own history says that a write into a partition of that age, before a job would
     end, is less likely than this. 1 switches the rule off."""

@@ -175,7 +175,13 @@ def as_remembered(
 
 def _with_what_was_known(one: PartitionState, then: PartitionState) -> PartitionState:
     arrivals = (Arrival.before_all(one.last_write_at_ms or 0),) if then.arrivals else ()
-    return replace(one, compacted_at_ms=then.compacted_at_ms, arrivals=arrivals, pauses_ms=then.pauses_ms)
+    return replace(
+        one,
+        compacted_at_ms=then.compacted_at_ms,
+        arrivals=arrivals,
+        pauses_ms=then.pauses_ms,
+        visits=then.visits,
+    )
 
 
 def others(history: History) -> Iterator[Recorded]:
