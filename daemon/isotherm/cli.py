@@ -4,6 +4,8 @@ Commands that ask read the stores beside a running daemon and the catalog; they 
 output, as a table or as JSON (`-o json`, a documented contract); everything else goes to standard error.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +57,12 @@ def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
         # Takes seconds: a mistake in the configuration is reported before.
         from isotherm.daemon import run as run_daemon
 
-        raise typer.Exit(run_daemon(loaded, config))
+        code = run_daemon(loaded, config)
+    # Threads of libraries (a broker's, a request that hangs) go on while the interpreter is taken down. After "stopped" one of
+    # them had ended the process with SIGSEGV, and everything that had to be put in order was.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @app.command()
