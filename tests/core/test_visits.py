@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from isotherm.contract.summary import Origin
 from isotherm.core.partition_state import PartitionState
-from isotherm.core.state import apply
+from isotherm.core.state import apply, with_pauses
 from isotherm.core.units import DAY_MS as DAY
 from isotherm.core.units import HOUR_MS as HOUR
 from isotherm.core.units import MINUTE_MS as MINUTE
@@ -115,6 +116,34 @@ def test_of_a_partition_that_a_scan_has_found_the_first_pause_counts_from_its_la
 
     assert after.pauses_ms == (2 * HOUR,)
     assert [one.away_ms for one in after.visits.absences] == [2 * HOUR]
+
+
+@pytest.mark.parametrize(
+    ("lost", "head", "pauses"),
+    [
+        ((), 6, [2 * HOUR] * 5),
+        ((3,), 6, [2 * HOUR] * 2),
+        ((6,), 6, []),
+        ((1, 2), 6, [2 * HOUR] * 3),
+        ((), 7, [2 * HOUR] * 5),
+        ((), 8, []),
+    ],
+    ids=["nothing", "in between", "the newest", "the oldest", "ours came since", "two came since"],
+)
+def test_where_a_change_is_missing_nobody_knows_who_wrote_meanwhile(lost, head, pauses):
+    """A daemon that was down for long has the table scanned, and does not hear of each commit that it missed."""
+    recorded = [
+        (change(number, number - 1, {key(1): added(1)}, committed_at_ms=at_ms), at_ms)
+        for number in range(1, 7)
+        if number not in lost
+        for at_ms in [NOW + 2 * HOUR * number]
+    ]
+    found = {key(1): PartitionState(added(6).data)}
+    origin = Origin.MAINTENANCE if head > 6 else Origin.FOREIGN
+    after = with_pauses(found, recorded, change(head, head - 1, origin=origin))[key(1)]
+
+    assert list(after.pauses_ms) == pauses
+    assert [one.away_ms for one in after.visits.absences] == pauses
 
 
 def test_a_clock_that_ran_ahead_makes_no_absence_longer():

@@ -463,4 +463,19 @@ MUTANTS = (
         "True",
         OF_GROWING + "test_a_new_table_of_a_topic_gets_all_partitions_though_the_lowest_goes_on_for_ever[61]",
     ),
+    Mutant(
+        "what goes by a table that is behind counts as begun",
+        TABLES,
+        "if is_next and not state.is_behind(front.get(position[0], {})):",
+        "if is_next:",
+        OF_GROWING
+        + "test_a_table_that_is_behind_in_an_old_partition_gets_no_new_one_before_whatever_others_get[True-it begins again]",
+    ),
+    Mutant(
+        "a new partition that lost its beginning counts as open",
+        "isotherm_ingest/plan/topics.py",
+        "if position in self.closed:\n                    start = seen",
+        "if False:\n                    start = seen",
+        OF_GROWING + "test_a_new_partition_that_lost_its_beginning_to_retention_waits_all_the_same[True]",
+    ),
 )

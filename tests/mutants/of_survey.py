@@ -408,16 +408,16 @@ MUTANTS = (
     Mutant(
         "a name that was perhaps a second entry is any table once it gives no answer",
         SEARCH,
-        "if name in self._second:",
-        "if name in self._second and name in unsettled:",
+        "second = [one for one in self._second.of(uuid) if self._uuids.get(one, uuid) == uuid]",
+        "second: list[str] = []",
         "service/test_survey_patience.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-False]",
     ),
     Mutant(
         "after a restart nobody knows of which table a silent name was perhaps a second entry",
-        SEARCH,
-        "self._second = self.ledger.second_names()",
-        "self._second = {}",
+        "service/survey/second_names.py",
+        "self._uuids = self.ledger.second_names()",
+        "self._uuids = {}",
         "service/test_survey_patience.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-True]",
     ),

@@ -1,6 +1,9 @@
 """What is known of a table equals a scan of it, which is found out where it does not."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+
+from pyiceberg.table import snapshots
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import INGEST_VALID_THROUGH
@@ -52,8 +55,9 @@ def test_a_corrupt_fold_is_rebuilt(lab):
     again.stop()
 
 
-def test_a_scan_knows_the_last_compaction_of_a_partition_and_the_pauses_of_its_writers(lab):
+def test_a_scan_knows_the_last_compaction_of_a_partition_and_the_pauses_of_its_writers(lab, monkeypatch):
     """So a partition that rests goes on resting, and a job still fits the pauses, when the fold is lost."""
+    monkeypatch.setattr(snapshots, "time", SimpleNamespace(time=lambda: lab.now_ms() / 1000))
     table = lab.create()
     service = lab.settled()
     for hour in (1, 1, 1, 2, 3, 4):

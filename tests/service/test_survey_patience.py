@@ -188,6 +188,40 @@ def test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_
     assert not world.ledger.second_names()
 
 
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_a_second_name_of_which_no_list_tells_any_more_keeps_that_tables_files_waiting(world, is_settled):
+    """Its namespace may not be listed; or it was known, the table was halted, and somebody has lifted that."""
+    uuid = unsettled(world)
+    world.settles = is_settled
+    world.turns(2)
+    assert world.ledger.second_names() == {"zoo.copy": uuid}
+    real = world.catalog.names
+
+    def names():
+        listing = real()
+        return replace(
+            listing, names=[one for one in listing.names if one != "zoo.copy"], unlisted={"zoo": "403"}
+        )
+
+    world.catalog.names = names
+    world.faults["zoo.copy"] = Refused("403")
+    for _ in range(4):
+        world.passed_s += TWICE_S
+        world.list()
+        world.survey.want()
+        world.turns(2)
+    assert not world.survey.compare_names("shop.known", uuid)
+    world.catalog.names = real
+    world.faults.clear()
+    world.known = {uuid: "zoo.copy"}
+    world.list()
+    world.survey.want()
+    world.passed_s += LONGEST_PAUSE_S
+    world.turns(4)
+    assert world.survey.compare_names("zoo.copy", uuid)
+    assert not world.ledger.second_names()
+
+
 def test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour(world):
     uuid = unsettled(world)
     seen = []  # between the last question of a process and its end, no time counts

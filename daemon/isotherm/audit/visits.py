@@ -1,7 +1,7 @@
 """Whether those who write into a partition come in visits, with long pauses between them: by the history alone."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from isotherm.audit.evidence import Commit
 from isotherm.contract.identity import PartitionKey
@@ -39,6 +39,8 @@ def visit_is_over(
             break
         if one.is_write and any(touch.partition == key for touch in one.touches or ()):
             times.append(one.committed_at_ms)
+    # Commits that two writers made at once may be stamped a little out of order.
+    times = list(accumulate(reversed(times), max))[::-1]
     within, long, ended_ms = ONE_COMMIT_MS, 0, times[0] if times else 0
     for later, earlier in pairwise(times):
         pause_ms = later - earlier

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import DUPLICATE_DELETES
+from isotherm.contract.summary import DUPLICATE_DELETES, Origin
 from isotherm.core.appends import NO_APPENDS, Appends, is_append
 from isotherm.core.emptied import Emptied, emptied_after
 from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness, Written
@@ -196,22 +196,35 @@ def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, 
 
 
 def with_pauses(
-    partitions: Mapping[PartitionKey, PartitionState], recorded: Iterable[tuple[Change, int]]
+    partitions: Mapping[PartitionKey, PartitionState],
+    recorded: Iterable[tuple[Change, int]],
+    head: Change | None,
 ) -> dict[PartitionKey, PartitionState]:
     """The partitions of a full scan with the pauses of their writers, which a table does not tell.
+
+    Where a change is missing, nobody knows who wrote meanwhile: what was known before it is no pause.
 
     Args:
         partitions: what the scan found.
         recorded: changes of before the scan and when each was heard of, oldest first.
+        head: what the snapshot did that was scanned.
     """
     paused: dict[PartitionKey, PartitionState] = {}
+    last = None
     for change, received_at_ms in recorded:
+        if change.parent_id != last:
+            paused.clear()
+        last = change.snapshot_id
         if not change.is_foreign_write:
             continue
         committed_at_ms = min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS)
         for key in partitions.keys() & change.partitions.keys():
             pauses_ms, visits = pauses_after(paused.get(key, NO_PARTITION), committed_at_ms)
             paused[key] = PartitionState(pauses_ms=pauses_ms, visits=visits)
+    if head is not None and head.origin is Origin.MAINTENANCE and head.parent_id == last:
+        last = head.snapshot_id  # what we did ourselves is no write
+    if head is None or last != head.snapshot_id:
+        paused.clear()
     return {
         key: replace(partition, pauses_ms=paused[key].pauses_ms, visits=paused[key].visits)
         if key in paused

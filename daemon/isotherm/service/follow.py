@@ -337,7 +337,7 @@ class Follower:
             return
         with self.reading_time.of(loaded.table) as go_on:
             scan = self._catalog.scan(loaded, go_on)
-        partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED))
+        partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED), scan.head)
         state = built(
             loaded.table,
             partitions,

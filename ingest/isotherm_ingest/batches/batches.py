@@ -101,7 +101,7 @@ class Batches:
                         self._refuse_others(topics, kafka)
                         self._routing.dead_letter(report, number, kafka.ids, of_all=only is None)
                     rows = self._tables.write(ready, report.done, now_s)
-                    self._pass_by(ranges, portions, only)
+                    self._pass_by(ranges, portions, only, front)
                     if only is None:
                         self._routing.done(ranges, kafka.ids)
                     return rows
@@ -128,16 +128,20 @@ class Batches:
             raise RuntimeError(f"{others[0]} was made again while it was read")
 
     def _pass_by(
-        self, ranges: Ranges, portions: Mapping[str, Portion], only: Mapping[str, str] | None
+        self,
+        ranges: Ranges,
+        portions: Mapping[str, Portion],
+        only: Mapping[str, str] | None,
+        front: Front | None,
     ) -> None:
         """Tables that nothing was for have seen it all the same."""
         if only is not None:
             for name in set(only.values()) - portions.keys():
                 mine = {one: span for one, span in ranges.items() if only[one[0]] == name}
-                self._tables.pass_by(mine, [name])
+                self._tables.pass_by(mine, [name], {})
             return
         readers = {name for topic, _ in ranges for name in self._tables.of_topic(topic)}
-        self._tables.pass_by(ranges, readers - portions.keys())
+        self._tables.pass_by(ranges, readers - portions.keys(), front or {})
 
     def _portions(
         self,

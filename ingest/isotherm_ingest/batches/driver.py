@@ -292,7 +292,7 @@ class Driver:
 
     def _bring(self, behind: Lacks, kafka: Kafka, now_s: float) -> None:
         """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
-        self._catching_up.note(behind, self._front(), kafka.starts)
+        self._catching_up.note(behind, self._front(), kafka.starts, self._tables.known().values())
         behind = self._catching_up.next(behind, kafka)
         lost = [
             name

@@ -32,6 +32,10 @@ class TableState:
     served_s: float = 0.0
     """When it was last brought forward while it was behind."""
 
+    def is_behind(self, front: Mapping[Position, int]) -> bool:
+        """Whether it needs anything below the front of a topic."""
+        return any((needs := self.needs(one)) is not None and needs < end for one, end in front.items())
+
     def needs(self, position: Position) -> int | None:
         """The next offset that it needs, or None where nothing is known yet."""
         return None if self.known is None else self.known.through.get(position)

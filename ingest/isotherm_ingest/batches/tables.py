@@ -131,11 +131,7 @@ class Tables:
     def tell_recovered(self, front: Front) -> None:
         """Tell which tables failed and have all that they lacked by now."""
         for name, state in self._states.items():
-            is_behind = any(
-                (needs := state.needs(position)) is not None and needs < end
-                for topic in state.topics
-                for position, end in front.get(topic, {}).items()
-            )
+            is_behind = any(state.is_behind(front.get(topic, {})) for topic in state.topics)
             if state.untold and not state.failures and not is_behind:
                 logs.get().info("table_recovered", table=name, after=state.untold)
                 state.untold = 0
@@ -315,10 +311,12 @@ class Tables:
             self._tools.metrics.batches_failed.inc()
         return found
 
-    def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str]) -> None:
+    def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str], front: Front) -> None:
         """Nothing in these ranges was for these tables: those that were in step still are.
 
         Not those that may lack something before them: one that is halted, or that has not said yet what a cut took from it.
+        Nor where one lacks something of the topic below the front: it would count as having begun another partition, and be
+        brought that beside what is older.
         """
         for name in names:
             state = self._states[name]
@@ -329,7 +327,8 @@ class Tables:
                 continue
             through = dict(state.known.through)
             for position, (first, end) in ranges.items():
-                if position[0] in state.topics and first <= through.get(position, first - 1) < end:
+                is_next = position[0] in state.topics and first <= through.get(position, first - 1) < end
+                if is_next and not state.is_behind(front.get(position[0], {})):
                     through[position] = end
             if through != state.known.through:
                 state.at_most = more(state.at_most)

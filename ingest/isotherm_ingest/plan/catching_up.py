@@ -5,10 +5,11 @@ are read to where their front was when it was first seen to be lacking: the fron
 To wait until nothing is lacking in them could take for ever, because the front goes on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.places import Known
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import readable
 from isotherm_ingest.tables.offsets import Position
@@ -29,9 +30,17 @@ class CatchingUp:
         behind: Lacks,
         front: Mapping[str, Mapping[Position, int]],
         starts: Mapping[Position, int],
+        known: Iterable[Known],
     ) -> None:
-        """Note where the front is of what tables have not begun."""
+        """Note where the front is of what tables have not begun.
+
+        Where the marks were lost, it has gone back to where the tables are: then what the others have counts.
+        """
         now = {topic: dict(through) for topic, through in front.items()}
+        for one in known if behind else ():
+            for position, through in one.through.items():
+                if through > now.get(position[0], {}).get(position, through):
+                    now[position[0]][position] = through
         self._fronts = {
             name: {
                 one: self._fronts.get(name, {}).get(one, now[one[0]])

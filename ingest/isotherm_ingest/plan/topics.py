@@ -67,6 +67,8 @@ class Topic:
         for position, seen in self.through.items():
             if position in kafka.ends:
                 start = goes_on(kafka.damaged, position, max(seen, kafka.starts.get(position, 0)))
+                if position in self.closed:
+                    start = seen  # told and passed when it opens: a mark above 0 says that it has
                 if seen < start:
                     lost[position] = (seen, start)
                 self.through[position] = min(start, kafka.ends[position])

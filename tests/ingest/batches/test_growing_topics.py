@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from support.messages import Message, envelope
 from support.pipelines import CONFIG, ORDERS, Pipeline, messages
@@ -114,6 +115,69 @@ def test_a_new_table_of_a_topic_gets_all_partitions_though_the_lowest_goes_on_fo
         pipeline.turn()
 
     assert len(pipeline.lake.tables["shop.b"].rows) == 20
+
+
+@pytest.mark.parametrize("what", ["it goes on", "it begins again", "its marks are lost"])
+@pytest.mark.parametrize("is_passed_by", [False, True])
+def test_a_table_that_is_behind_in_an_old_partition_gets_no_new_one_before_whatever_others_get(
+    what, is_passed_by
+):
+    pipeline, ends = Pipeline(SHARED), Counter()
+
+    def send(table, partition):
+        one = change(table, partition, ends[partition])
+        ends[partition] += 1
+        pipeline.send(one)
+        return one.topic, one.partition, one.offset
+
+    send("a", 0), send("b", 0)
+    pipeline.minute()
+    pipeline.errors["shop.b"] = OSError("broken")
+    send("b", 0)
+    pipeline.minute()
+    for _ in range(40):
+        send("a", 0)
+    older = send("b", 0)
+    for _ in range(6):
+        pipeline.minute()
+    pipeline.broker.empty = {(TOPIC, 1)}
+    pipeline.minute()
+    send("a", 1)
+    newer = None if is_passed_by else send("b", 1)
+    if not is_passed_by:
+        pipeline.minute()
+    pipeline.errors.clear()
+    if what == "its marks are lost":
+        pipeline.store.clear()
+    if what != "it goes on":
+        pipeline.start()
+    pipeline.now_s += 300
+    pipeline.turn()
+    newer = newer or send("b", 1)
+    pipeline.recovers()
+
+    rows = pipeline.lake.tables["shop.b"].rows
+    assert rows.index(older) < rows.index(newer)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_new_partition_that_lost_its_beginning_to_retention_waits_all_the_same(is_restarted):
+    pipeline = Pipeline(CONFIG.replace('table}"', 'table}", on_hole: accept'))
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(1, 40)), *messages(ORDERS, *range(6), partition=1))
+    pipeline.now_s += 60
+    pipeline.turn()
+    pipeline.broker.kept_from[ORDERS, 1] = 3
+    with capture_logs() as said:
+        pipeline.turn()
+        if is_restarted:
+            pipeline.start()
+        pipeline.minute()
+        pipeline.recovers()
+
+    assert is_before(pipeline, (0, 39), (1, 5))
+    assert [one["table"] for one in said if one["event"] == "changes_missing"] == ["shop.orders"]
 
 
 class Crash(BaseException):

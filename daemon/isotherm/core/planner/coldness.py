@@ -157,6 +157,8 @@ def boundary_rule(
     wake = Wake(at_ms=silent_at_ms, boundary_ms=span.end_ms + needed_ms)
     least_ms = needed_ms if cold.after != LEARNED else _least(span)
     if boundary_ms is None:
+        # With one, as much may be known at once as was learned before.
+        wake = Wake(silent_at_ms, span.end_ms + least_ms)
         return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
     behind_ms = boundary_ms - span.end_ms
     if behind_ms < least_ms:

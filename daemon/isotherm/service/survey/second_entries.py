@@ -36,11 +36,13 @@ class SecondEntries:
 
     def begin(self, looked: Looked) -> None:
         """Take what a piece of a look has found."""
-        known = self.known()
         self.unsettled = {}
-        self._names = deque(
-            (name, lies.uuid) for name, lies in looked.found.items() if known.get(lies.uuid, name) != name
-        )
+        self._names = deque(self.others(looked).items())
+
+    def others(self, looked: Looked) -> dict[str, str]:
+        """The names under which a look has found tables that we know under another one, and their uuids."""
+        known = self.known()
+        return {name: lies.uuid for name, lies in looked.found.items() if known.get(lies.uuid, name) != name}
 
     def go_on(self) -> bool:
         """Halt each table of ours that has a second name, for some seconds. Returns whether that was all."""

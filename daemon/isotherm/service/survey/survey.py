@@ -16,7 +16,7 @@ does one of which nobody can say whether it is a second entry: but files of that
 also where the name gives no answer any more. What keeps files waiting stands in the ledger, for those who ask.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -25,6 +25,7 @@ from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing, Looked
 from isotherm.service.survey.look import Look
 from isotherm.service.survey.second_entries import SecondEntries
+from isotherm.service.survey.second_names import SecondNames
 from isotherm.service.survey.silences_kept import Silences
 from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
 from isotherm.service.survey.unanswered_names import Answer, UnansweredNames
@@ -84,8 +85,7 @@ class Survey:
     """Names that were dropped since the list was made, and when that was answered.
 
     One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
-    _second: dict[str, str] = field(init=False)
-    """By name: the table of ours that it was once more, as far as anybody could say."""
+    _second: SecondNames = field(init=False)
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -103,7 +103,7 @@ class Survey:
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
         self._unknown = UnansweredNames(self.monotonic_s, TWICE_S, silences, unsettled)
-        self._second = self.ledger.second_names()
+        self._second = SecondNames(self.ledger)
         self._missing = TableSearch(self.ledger, self.listen)
 
     def names(self) -> Collection[str]:
@@ -127,11 +127,19 @@ class Survey:
 
         A fold that is rebuilt knows a table only after its first scan, and the look may have come before.
         """
-        others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
+        others = [one for one in self._names_of(uuid) if one != name]
         for one in others:
             if one not in self._unknown:
                 self._looked_at.pop(one, None)
         return not others
+
+    def _names_of(self, uuid: str) -> Sequence[str]:
+        """The names that are this table, as far as is known; also those that are not listed now, or give no answer."""
+        second = [one for one in self._second.of(uuid) if self._uuids.get(one, uuid) == uuid]
+        return [
+            *second,
+            *(one for one, theirs in self._uuids.items() if theirs == uuid and one not in second),
+        ]
 
     def why_not(self, name: str) -> str:
         """Why files of a table wait for this search, for people."""
@@ -147,9 +155,10 @@ class Survey:
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
         ours = self._uuids.get(name)
-        twin = next((one for one in self._uuids if one in self._unknown and self._uuids[one] == ours), None)
+        twin = next((one for one in self._names_of(ours or "") if one != name), None)
         if twin is not None and not unseen:
-            return f"{twin} may be a second entry of it: {self._unknown.why(twin)}"
+            why = self._unknown.why(twin) if twin in self._unknown else "when it was looked at last, it was"
+            return f"{twin} may be a second entry of it: {why}"
         if not unseen:
             oldest = min(self._listing.names, key=self._looked_at.__getitem__)
             hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
@@ -195,7 +204,7 @@ class Survey:
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._unknown.keep(there, listing.hides)
-        self._end_second({name for name in self._second if name not in there and not listing.hides(name)})
+        self._second.end_but(there, listing.hides)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
         self._note()
@@ -336,17 +345,16 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._unknown.answered(name)
-        self._keep_second({name: looked.found[name].uuid for name in unsettled})
-        self._end_second(self._second.keys() & (looked.found.keys() - unknown.keys()))
+        others = self.second_entries.others(looked)
+        self._second.keep(others)
+        self._second.end(looked.found.keys() - others.keys())
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
             answer = Answer.SILENT if name in silent else Answer.REFUSED
             if self._unknown.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
                 self._looked_at[name] = look.began_s
-                self._uuids.pop(name, None)  # it may be any table by now
-                if name in self._second:  # files of that one table wait on
-                    self._uuids[name] = self._second[name]
+                self._uuids.pop(name, None)  # it may be any table by now, but for what `_second` has
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
@@ -354,15 +362,6 @@ class Survey:
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
-
-    def _keep_second(self, uuids: Mapping[str, str]) -> None:
-        self._second |= uuids
-        self.ledger.keep_second_names(uuids)
-
-    def _end_second(self, names: Collection[str]) -> None:
-        for name in names:
-            del self._second[name]
-        self.ledger.end_second_names(names)
 
     def _paused(self, look: Look, looked: Looked) -> dict[str, str]:
         """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""
