@@ -478,4 +478,20 @@ MUTANTS = (
         "if False:\n                    start = seen",
         OF_GROWING + "test_a_new_partition_that_lost_its_beginning_to_retention_waits_all_the_same[True]",
     ),
+    Mutant(
+        "a table that was rolled back has all once anybody has committed to it",
+        LAKE,
+        "return number == 0 or number in known or (bool(known) and number < min(known))",
+        "return number == 0 or (bool(known) and number <= known[0])",
+        "ingest/tables/test_expired_tokens.py::"
+        "test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then[True-halt]",
+    ),
+    Mutant(
+        "what a table has of which nobody knows counts as nothing",
+        "isotherm_ingest/plan/places.py",
+        "is_untold = found.is_unknown or (",
+        "is_untold = (",
+        "ingest/tables/test_expired_tokens.py::"
+        "test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then[False-backfill]",
+    ),
 )

@@ -136,6 +136,8 @@ class Found:
     """Snapshots have expired, so a token may have gone with them."""
     cuts: Since = field(default_factory=dict)
     """Of which cuts the vector knows."""
+    is_unknown: bool = False
+    """It said once what it has, and was rolled back to where no token is left: the vector is empty, the table need not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ def _stands(hole: Hole, found: Found, on_hole: OnHole) -> bool:
     Nor can a hole whose table does not say any more what it has, as one that was halted until its token expired: all
     that it has would be written once more.
     """
-    is_untold = found.vector is None and found.history_is_cut
+    is_untold = found.is_unknown or (found.vector is None and found.history_is_cut)
     fillable = hole.why in {Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK} or (
         hole.why == Lost.ROLLED_BACK and not is_untold
     )

@@ -177,8 +177,13 @@ class TableNow:
             map(summary_of, self.ancestry()),
             None if tagged is None else summary_of(tagged),
             self.properties,
-            head_sequence,
+            self._may_follow,
         )
+
+    def _may_follow(self, number: int) -> bool:
+        """Whether the head may follow a snapshot of this sequence number, as far as main's kept snapshots tell."""
+        known = [one.sequence_number or 0 for one in self.ancestry()]
+        return number == 0 or number in known or (bool(known) and number < min(known))
 
     def has_tokens(self, pipeline: str) -> bool:
         """Whether as many snapshots of main say the pipeline's progress as are asked for it."""
@@ -200,6 +205,7 @@ class TableNow:
             {} if token is None else token.source.topic_ids,
             token is None and self.oldest is not None and self.oldest.parent_snapshot_id is not None,
             {} if token is None else token.source.cuts,
+            token is not None and not token.is_known,
         )
 
 

@@ -213,7 +213,8 @@ class Looking:
             and not known.unsaid
             and (is_same or (bool(known.uuid) and self._stream.on_hole == "accept"))
         )
-        if now is not None and token is None and not is_known and not self._is_ours(now):
+        is_told = token is not None and token.is_known
+        if now is not None and not is_told and not is_known and not self._is_ours(now):
             raise TableRefused(
                 f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
                 f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'

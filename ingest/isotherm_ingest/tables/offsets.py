@@ -6,7 +6,7 @@ it are filtered out, whatever brought them back. Only values here.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -55,6 +55,8 @@ class Token:
 
     source: Source
     valid_through_ms: int | None = None
+    is_known: bool = True
+    """Whether it is of what the table is now; else nobody knows what that has."""
 
 
 def tag_name(pipeline: str) -> str:
@@ -144,19 +146,19 @@ def find_token(
     ancestors: Iterable[Mapping[str, str]],
     tagged: Mapping[str, str] | None,
     properties: Mapping[str, str],
-    head_sequence: int,
+    may_follow: Callable[[int], bool],
 ) -> Token | None:
     """What the table says: its newest tokens, the largest of each offset; where they have expired, tag or property.
 
-    A property outlives a rollback. One that was taken from a snapshot that is newer than the head says nothing of what
-    the table has, so what it has is unknown: an empty vector.
+    A property outlives a rollback. One that was taken from a snapshot that was rolled back says nothing of what the table
+    has, so what it has is unknown.
 
     Args:
         pipeline: whose token.
         ancestors: summaries of main's snapshots, the newest first.
         tagged: the summary of the tagged snapshot, if that is no newer than the head.
         properties: the table's properties.
-        head_sequence: the sequence number of main's newest snapshot.
+        may_follow: whether main's newest snapshot may follow one of this sequence number.
     """
     found: list[Source] = []
     valid_through: list[int] = []
@@ -172,7 +174,9 @@ def find_token(
     ):
         found.append(decode(tagged[INGEST_TOKEN]))
     if not found and (kept := properties.get(property_name(pipeline))) is not None:
-        found.append(decode(kept) if taken_at(kept) <= head_sequence else Source())
+        if not may_follow(taken_at(kept)):
+            return Token(Source(), is_known=False)
+        found.append(decode(kept))
     if not found:
         return None
     return Token(newest(found), max(valid_through, default=None))

@@ -8,13 +8,16 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import known_of
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Known
+from isotherm_ingest.plan.places import Known, Lost
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
+from isotherm_ingest.tables.offsets import Source, encode
+from isotherm_ingest.tables.portion import Halted
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
@@ -35,22 +38,80 @@ def lake(tmp_path):
     )
 
 
-def expired(lake):
-    """A table that has rows of this pipeline, with an expiry that left the newest snapshot, which is somebody else's."""
-    catalog = lake.catalog
-    catalog.create_namespace("shop")
+def made(lake):
+    lake.catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", LongType()))
-    table = catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
-    table.append(ONE_ROW)
-    table.append(ONE_ROW)
+    return lake.catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
+
+
+def edited(lake, table, change):
+    """The table with metadata that somebody else has written."""
     path = Path(table.metadata_location.removeprefix("file://"))
     said = json.loads(path.read_text())
-    said["snapshots"] = said["snapshots"][1:]
-    said["snapshot-log"] = said["snapshot-log"][1:]
-    cut = path.with_name("99999-cut.metadata.json")
-    cut.write_text(json.dumps(said))
-    catalog.drop_table(NAME)
-    return catalog.register_table(NAME, f"file://{cut}")
+    change(said)
+    other = path.with_name(f"99999-{path.name}")
+    other.write_text(json.dumps(said))
+    lake.catalog.drop_table(NAME)
+    return lake.catalog.register_table(NAME, f"file://{other}")
+
+
+def cut(said):
+    """An expiry that takes the oldest snapshot."""
+    said["snapshots"], said["snapshot-log"] = said["snapshots"][1:], said["snapshot-log"][1:]
+
+
+def expired(lake):
+    """A table that has rows of this pipeline, with an expiry that left the newest snapshot, which is somebody else's."""
+    table = made(lake)
+    table.append(ONE_ROW)
+    table.append(ONE_ROW)
+    return edited(lake, table, cut)
+
+
+def rolled_back(lake):
+    """A table that was rolled back to where no token is left; its property has the one of the snapshot that was left."""
+    table = made(lake)
+
+    def says(end):
+        return {
+            INGEST_PIPELINE: "shop",
+            INGEST_TOKEN: encode(Source({TOPIC: {0: end}}, "cluster", {TOPIC: "id"})),
+        }
+
+    table.append(ONE_ROW, snapshot_properties=says(2))
+    table.append(ONE_ROW)
+    back_to = table.current_snapshot().snapshot_id
+    table.append(ONE_ROW, snapshot_properties=says(5))
+    with table.transaction() as tx:
+        tx.set_properties({property_name("shop"): kept_token(says(5)[INGEST_TOKEN], 3)})
+
+    def back(said):
+        cut(said)
+        said["current-snapshot-id"] = said["refs"]["main"]["snapshot-id"] = back_to
+        said["snapshot-log"].append({"snapshot-id": back_to, "timestamp-ms": said["last-updated-ms"]})
+
+    return edited(lake, table, back)
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+@pytest.mark.parametrize("is_committed_to", [False, True])
+def test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then(lake, on_hole, is_committed_to):
+    """The next commit has a higher number than the snapshot that the property is from, and does not follow it."""
+    table = rolled_back(lake)
+    if is_committed_to:
+        table.append(ONE_ROW)
+    had = {(TOPIC, 0): 5}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id"})
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
+
+    with pytest.raises(Halted) as halted:
+        writer.prepare(replace(portion(5, 7), known=known))
+    assert [one.why for one in halted.value.place.halted] == [Lost.ROLLED_BACK]
+    # Where the marks are lost too, nobody knows what it has.
+    with pytest.raises(TableRefused, match="could double its rows"):
+        writer.prepare(portion(0, 7))
 
 
 def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
