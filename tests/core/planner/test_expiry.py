@@ -11,7 +11,7 @@ from isotherm.core.model.tables import Astray
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Expire, Policy
-from support.builders import DAY, HOUR, MIB, MINUTE, NOW, TABLE, facts, key, snapshots, view
+from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, TABLE, facts, key, snapshots, view
 from support.planned import POLICY, on_table
 
 
@@ -292,12 +292,28 @@ def test_a_few_old_snapshots_go_when_it_is_late():
 
 
 def test_large_metadata_lets_snapshots_go_sooner():
-    expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="1MiB")
-    decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="20KiB")
+    decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=60 * KIB))
 
-    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 9 of 20 snapshots may go"
+    assert decision.why == "metadata.json has 60.0 KiB of 20.0 KiB, and 9 of 20 snapshots may go"
     assert decision.option == "expire.max_metadata_size"
     assert len(going) == 9
+
+
+LARGE = {"keep_for": "10m", "keep_last": 3, "at_once": 9, "max_metadata_size": "20KiB"}
+
+
+def test_large_metadata_that_schemas_make_is_no_reason_to_expire_a_few_again_and_again():
+    """A table of very many columns was expired forty times a day, and no expiry made the file any smaller."""
+    expire = Expire(keep_for="10m", keep_last=3, at_once=9, max_metadata_size="1MiB")
+    rests = {"expire": expire, "last_done_ms": {Action.EXPIRE: NOW - HOUR}}
+    decision, _ = expiry(20, facts=facts(metadata_file_bytes=3 * MIB), **rests)
+    of_snapshots, _ = expiry(
+        20, facts=facts(metadata_file_bytes=60 * KIB), **(rests | {"expire": Expire(**LARGE)})
+    )
+
+    assert decision.verdict is Verdict.CLEAN
+    assert of_snapshots.verdict is Verdict.DUE
 
 
 def test_a_table_is_expired_once_in_a_while():

@@ -129,6 +129,21 @@ def test_what_waits_under_a_schedule_is_looked_at_again_when_the_schedule_closes
     assert plan(view(COLD), policy, eleven_ms).of_partitions[0].verdict is Verdict.CLEAN
 
 
+def test_nor_is_it_late_by_a_schedule_while_it_rests():
+    """The oldest could have gone some hours ago, a tenth of the day by which it goes at the latest: twice in a night."""
+    night = Schedule(cron="0 0 * * *", lasts="24h", do=("expire",), from_score=0.1)
+    policy = Policy(work=Work(schedules=(night,)), expire=Expire(keep_for="2d", keep_last=5))
+    world = view(
+        {},
+        snapshots=snapshots(900, apart_ms=5 * MINUTE),
+        announced_sequence_number=900,
+        last_done_ms={Action.EXPIRE: NOW - 5 * HOUR},
+    )
+
+    assert on_table(plan(world, policy, NOW), Action.EXPIRE).verdict is Verdict.CLEAN
+    assert on_table(plan(world, policy, NOW + 19 * HOUR), Action.EXPIRE).verdict is Verdict.DUE
+
+
 def test_a_schedule_ends_no_rest_of_an_expiry():
     night = Schedule(cron="0 0 * * *", lasts="24h", do=("expire",), from_score=0.1)
     policy = Policy(work=Work(schedules=(night,)), expire=Expire(keep_for="10m", keep_last=5, at_latest="7d"))

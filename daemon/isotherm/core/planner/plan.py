@@ -40,7 +40,7 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 42
+RULES = 43
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0

@@ -12,7 +12,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.debt import Trigger
-from isotherm.core.planner.held import after_failures, standstill
+from isotherm.core.planner.held import OWN_SNAPSHOT_BYTES, after_failures, standstill
 from isotherm.core.planner.retention import (
     FOREVER_MS,
     PLACE_FOR_MS,
@@ -49,6 +49,9 @@ there are. A table with a commit a minute has fewer in a day."""
 WORTH_WHERE_LARGE = 4
 """Where metadata.json is too large, a quarter of the snapshots is enough, without waiting for the day to be over. With
 less it would be as large again at once: what is young stays, and is why it is large."""
+
+FAIR_PART = 16
+"""And where that is a sixteenth of the file, or more."""
 
 TRIM_AT_ONCE = 10
 """Times as many as are due once a day are due within the day, for streams that commit each second: each search is a line in
@@ -127,9 +130,10 @@ def decide_expiry(
         rested = max(1 - (again_at_ms - now_ms) / expire.every, 0.0)
         why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
     many = len(going) / enough
+    # Where less is enough, at night, it rests all the same.
+    resting = 0.99 * min(_parts(pace, Action.EXPIRE))
     if rested < 1:
-        # Where less is enough, at night, it rests all the same.
-        many = min(many, rested, 0.99 * min(_parts(pace, Action.EXPIRE)))
+        many = min(many, rested, resting)
     triggers = [Trigger("expire.at_once", many, why)]
     ripe_ms = _ripe_ms(view, snapshots, expire, now_ms)
     free_ms = _free_ms(snapshots, ripe_ms, expire.keep_last)
@@ -139,7 +143,12 @@ def decide_expiry(
         # What the last expiry has left could not go then, whatever kept it.
         oldest_ms = max(oldest_ms, done_ms)
     if oldest_ms is not None:
-        triggers += _overdue(view, expire, oldest_ms, len(going), total, now_ms)
+        overdue = _overdue(view, expire, oldest_ms, len(going), total, now_ms)
+        is_resting = rested < 1
+        triggers += [
+            replace(one, score=min(one.score, resting)) if is_resting and one.score < 1 else one
+            for one in overdue
+        ]
     ripening = sorted(
         at_ms for one, at_ms in ripe_ms.items() if one not in gone and now_ms < at_ms < FOREVER_MS
     )
@@ -149,7 +158,8 @@ def decide_expiry(
     times += [one.expires_at_ms for one in view.around.intents]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in _parts(pace, Action.EXPIRE):
-        for needed in (enough * part, total * part / WORTH_WHERE_LARGE, EXPIRED_AT_ONCE):
+        fair = view.facts.metadata_file_bytes / OWN_SNAPSHOT_BYTES / FAIR_PART
+        for needed in (enough * part, total * part / WORTH_WHERE_LARGE, fair * part, EXPIRED_AT_ONCE):
             missing = math.ceil(needed) - len(going)
             times += ripening[missing - 1 : missing] if missing > 0 else []
         times += [
@@ -185,7 +195,10 @@ def _overdue(
     said = (
         f"metadata.json has {size_text(size)} of {size_text(limit)}, and {going} of {total} snapshots may go"
     )
-    part = going * WORTH_WHERE_LARGE / total
+    # Schemas of a thousand columns may be most of it, and no expiry makes them less.
+    fair = going * OWN_SNAPSHOT_BYTES * FAIR_PART / size if size else 0.0
+    part = min(going * WORTH_WHERE_LARGE / total, fair)
+    said += "" if fair >= 1 else ", which are little of it"
     yield Trigger("expire.max_metadata_size", min(size / limit, part), said)
 
 

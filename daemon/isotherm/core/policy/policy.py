@@ -215,13 +215,14 @@ class Expire(Settings):
     at_once: Annotated[Count, Field(ge=1)] = 10
     """Due when so many snapshots may go, and a twentieth of all that there are; one commit takes two thousand at most."""
     every: Span = 86_400_000
-    """But not sooner than this after the last expiry: each is a commit that writers may have to wait for."""
+    """But not sooner than this after the last expiry: each is a commit that writers may have to wait for. Where 2,000 may
+    go, as many as one commit takes, it is due at once."""
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot could have gone this long ago, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
-    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: each commit writes it. Where
-    most of its snapshots are Isotherm's own, as with a backlog of many small partitions, nothing is compacted from half of
-    this on, until some are expired."""
+    """Due also when metadata.json is larger than this and a quarter of the snapshots may go, if these are a sixteenth of
+    its bytes: each commit writes it. Where most of its snapshots are Isotherm's own, as with a backlog of many small
+    partitions, nothing is compacted from half of this on, until some are expired."""
     delete_after: Annotated[
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000
