@@ -385,15 +385,15 @@ MUTANTS = (
     Mutant(
         "a schedule has a table expired twice in a night",
         "core/planner/whole_table.py",
-        "if is_resting and one.score < 1 else one",
-        "if False else one",
+        "late if late >= 1 else min(late, most)",
+        "late",
         "core/planner/test_schedules.py::test_nor_is_it_late_by_a_schedule_while_it_rests",
     ),
     Mutant(
         "schemas that fill metadata.json have a table expired again and again",
         "core/planner/whole_table.py",
-        "part = min(going * WORTH_WHERE_LARGE / total, fair)",
-        "part = going * WORTH_WHERE_LARGE / total",
+        "min(size / limit, going * WORTH_WHERE_LARGE / total, fair)",
+        "min(size / limit, going * WORTH_WHERE_LARGE / total)",
         "core/planner/test_expiry.py::"
         "test_large_metadata_that_schemas_make_is_no_reason_to_expire_a_few_again_and_again",
     ),

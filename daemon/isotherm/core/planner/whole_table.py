@@ -143,19 +143,12 @@ def decide_expiry(
         # What the last expiry has left could not go then, whatever kept it.
         oldest_ms = max(oldest_ms, done_ms)
     if oldest_ms is not None:
-        overdue = _overdue(view, expire, oldest_ms, len(going), total, now_ms)
-        is_resting = rested < 1
-        triggers += [
-            replace(one, score=min(one.score, resting)) if is_resting and one.score < 1 else one
-            for one in overdue
-        ]
+        most = resting if rested < 1 else math.inf
+        triggers += _overdue(view, expire, oldest_ms, len(going), total, now_ms, most)
     ripening = sorted(
         at_ms for one, at_ms in ripe_ms.items() if one not in gone and now_ms < at_ms < FOREVER_MS
     )
-    times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
-    times += [snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)]
-    times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
-    times += [one.expires_at_ms for one in view.around.intents]
+    times = _times_of_others(view, snapshots)
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in _parts(pace, Action.EXPIRE):
         fair = view.facts.metadata_file_bytes / OWN_SNAPSHOT_BYTES / FAIR_PART
@@ -182,24 +175,35 @@ def decide_expiry(
     return decision, going[:EXPIRED_AT_ONCE]
 
 
+def _times_of_others(view: View, snapshots: tuple[Snapshot, ...]) -> list[float]:
+    """When snapshots are free that a branch, a writer's place or an open intent keeps."""
+    return [
+        *(one.kept_until_ms for one in snapshots if not one.is_pinned),
+        *(snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)),
+        *(one.since_ms + PLACE_FOR_MS for one in view.astray if one.token),
+        *(one.expires_at_ms for one in view.around.intents),
+    ]
+
+
 def _overdue(
-    view: View, expire: Expire, oldest_ms: int, going: int, total: int, now_ms: int
+    view: View, expire: Expire, oldest_ms: int, going: int, total: int, now_ms: int, most: float
 ) -> Iterator[Trigger]:
-    """That the oldest could have gone long ago, or that metadata.json is too large."""
+    """That the oldest could have gone long ago, or that metadata.json is too large: due, or a score of `most`."""
     overdue_ms = max(now_ms - oldest_ms, 0)
     said = (
         f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
     )
-    yield Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
+    late = overdue_ms / expire.at_latest if expire.at_latest else 1.0
+    yield Trigger("expire.at_latest", late if late >= 1 else min(late, most), said)
     size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
     said = (
         f"metadata.json has {size_text(size)} of {size_text(limit)}, and {going} of {total} snapshots may go"
     )
     # Schemas of a thousand columns may be most of it, and no expiry makes them less.
     fair = going * OWN_SNAPSHOT_BYTES * FAIR_PART / size if size else 0.0
-    part = min(going * WORTH_WHERE_LARGE / total, fair)
+    large = min(size / limit, going * WORTH_WHERE_LARGE / total, fair)
     said += "" if fair >= 1 else ", which are little of it"
-    yield Trigger("expire.max_metadata_size", min(size / limit, part), said)
+    yield Trigger("expire.max_metadata_size", large if large >= 1 else min(large, most), said)
 
 
 def _ripe_ms(view: View, snapshots: tuple[Snapshot, ...], expire: Expire, now_ms: int) -> dict[int, int]:
