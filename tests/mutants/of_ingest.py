@@ -474,8 +474,8 @@ MUTANTS = (
     Mutant(
         "a new partition that lost its beginning counts as open",
         "isotherm_ingest/plan/topics.py",
-        "if position in self.closed:\n                    start = seen",
-        "if False:\n                    start = seen",
+        "if position in self.closed:\n                    self.told",
+        "if False:\n                    self.told",
         OF_GROWING + "test_a_new_partition_that_lost_its_beginning_to_retention_waits_all_the_same[True]",
     ),
     Mutant(

@@ -46,6 +46,9 @@ class Topic:
     gated: frozenset[Position] = frozenset()
     """The new ones that wait for that, and are read then."""
 
+    told: dict[Position, int] = field(default_factory=dict)
+    """Of new ones that wait, what Kafka dropped below this is told. They stay at 0: a mark above it says that they wait no more."""
+
     def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
 
@@ -59,19 +62,21 @@ class Topic:
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
-            self.through, self.closed, self.gate, self.gated = {}, {}, {}, frozenset()
+            self.through, self.closed, self.gate, self.gated, self.told = {}, {}, {}, frozenset(), {}
         self.topic_id = now or self.topic_id
         self._take_up(kafka, marked)
         self._open(kafka)
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
-                start = goes_on(kafka.damaged, position, max(seen, kafka.starts.get(position, 0)))
+                told = max(seen, self.told.pop(position, 0))
+                start = goes_on(kafka.damaged, position, max(told, kafka.starts.get(position, 0)))
+                if told < start:
+                    lost[position] = (told, start)
                 if position in self.closed:
-                    start = seen  # told and passed when it opens: a mark above 0 says that it has
-                if seen < start:
-                    lost[position] = (seen, start)
-                self.through[position] = min(start, kafka.ends[position])
+                    self.told[position] = start
+                else:
+                    self.through[position] = min(start, kafka.ends[position])
         # Kafka may have lost what a new partition waits for.
         self.gate = {position: min(end, kafka.ends.get(position, end)) for position, end in self.gate.items()}
         return lost

@@ -117,7 +117,7 @@ class Starved(PyArrowFileIO):
         ("arrow", "out of memory: not enough for far://lake/data.parquet"),
         (
             "duckdb",
-            r"out of memory: to verify \d+ columns takes more than 256 MiB; raise executors\.local\.memory_bytes",
+            r"out of memory: to verify \d+ columns takes more than \d+ MiB; raise executors\.local\.memory_bytes",
         ),
     ],
 )
