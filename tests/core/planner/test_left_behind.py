@@ -89,7 +89,7 @@ def test_where_no_file_is_late_the_last_part_of_the_interval_is_its_end():
 
 
 def test_a_partition_that_the_stream_is_within_is_not_looked_at_again_before_it_comes_to_its_end():
-    """Whatever is learned meanwhile, it is hot: each present partition was decided anew each ten minutes."""
+    """It is hot until then, whatever is learned. It was decided again every ten minutes."""
     silent_at_ms = NOW - 2 * HOUR + DAY
     within, at_its_end = found(-20 * MINUTE), found(-MINUTE)
 

@@ -12,8 +12,8 @@ New names are looked at as they come. All are looked at again only where files w
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
 when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a
 younger list does not have it. One that the catalog, or its store, gives no answer for counts so after a day, and so
-does one of which nobody can say whether it is a second entry: but files of that one table wait on, until it is known,
-also where the name gives no answer any more. What keeps files waiting stands in the ledger, for those who ask.
+does one of which nobody can say whether it is a second entry: but files of that one table wait on, until a look shows
+what the name is. What keeps files waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
