@@ -31,6 +31,8 @@ from support.memory_disk import use_memory
 AT_ONCE = 2
 LONGEST_S = 100
 """A test that takes longer is no answer."""
+SPARK_STARTS_S = 600
+"""The one that starts Spark may take longer: other sessions start beside it."""
 LIVED, FOUND = 0, 1
 """How a play ends; anything else is a mistake of the mutant, or of this module."""
 SEED = "seed "
@@ -82,6 +84,9 @@ class Player:
         A fork asks the session over the connection that it has from here. Nobody else does at that time.
         """
         self.results, self.ends, self.under_way = results, [], {}
+        for item in session.items:
+            if name_of(item) == mutants[0].finder.partition("[")[0]:
+                item.add_marker(pytest.mark.timeout(SPARK_STARTS_S), append=False)
         end = as_it_is(session, [mutants[0].finder], results.with_suffix(".loaded"))
         functions_now.cache_clear()
         functions_now()
