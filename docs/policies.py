@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.fields import FLOORS, RULES, Rule
 from isotherm.core.policy.json_schema import schema
-from isotherm.core.policy.policy import Epoch, Mode, Policy, Schedule, Sort, Window
+from isotherm.core.policy.policy import Epoch, Mode, Policy, Schedule, Window
 from isotherm.core.policy.policy_test_case import Case, Snapshots
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.units import Unit
@@ -30,7 +30,6 @@ KINDS = {
     int: "whole number",
     str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
-    Sort: " or ".join(f"`{one}`" for one in Sort),
 }
 
 
@@ -82,6 +81,8 @@ def _kind(rule: Rule) -> str:
         return f"number, span, or `{LEARNED}`"
     if rule.name in {"min_files", "max_position_deletes"}:
         return f"whole number, or `{LEARNED}`"
+    if rule.name == "sort":
+        return "`table`, `none`, columns, or `zorder(columns)`"
     if rule.name == "epochs":
         return f"fields, each {', '.join(f'`{epoch}`' for epoch in Epoch)}"
     return KINDS.get(rule.info.annotation, "list")

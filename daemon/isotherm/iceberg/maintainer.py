@@ -20,6 +20,7 @@ from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found, Strangers
+from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphans
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
@@ -123,7 +124,7 @@ class IcebergMaintainer:
         policy_hash: str,
         why: str,
         *,
-        is_sorted: bool = False,
+        sort: str = NONE,
     ) -> None:
         """Begin to find the files of a partition for a job."""
         table: Table = loaded.handle
@@ -145,7 +146,7 @@ class IcebergMaintainer:
                     target_size_bytes=target_bytes,
                     policy_hash=policy_hash,
                     why=why,
-                    is_sorted=is_sorted,
+                    sort=sort,
                     is_stopped=is_stopped,
                 )
 

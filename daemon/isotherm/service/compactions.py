@@ -20,7 +20,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.core.policy.policy import Compact, Policy, Sort
+from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.announcer import Announcer
 from isotherm.service.deletions import Deletions
 from isotherm.service.failing_tables import Barrier
@@ -139,7 +139,7 @@ class Compactions:
                 int(compact.target_file_size),
                 operation.policy_hash,
                 operation.why,
-                is_sorted=compact.sort is Sort.TABLE,
+                sort=compact.sort,
             )
         except BaseException:
             self._let_go(job_id)

@@ -5,6 +5,7 @@ import pytest
 from isotherm.clients.catalog import open_catalog
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.policy.sort_text import TABLE
 from support.rewriting import compacted
 from support.spark import CATALOG
 
@@ -44,7 +45,7 @@ def test_each_new_file_is_in_the_order_in_which_spark_sorts(spark, lake_folder, 
 
     before, catalog = rows(), open_catalog(CATALOG, lake_folder.pyiceberg_properties, 60)
     take = Take(2**40, with_deletes=True)
-    outcome = compacted(catalog, name, UNPARTITIONED, take=take, target_size_bytes=3000, is_sorted=True)
+    outcome = compacted(catalog, name, UNPARTITIONED, take=take, target_size_bytes=3000, sort=TABLE)
     assert outcome.kind is OutcomeKind.DONE
 
     assert rows() == before

@@ -50,6 +50,7 @@ from isotherm.contract.identity import UNPARTITIONED
 from isotherm.contract.paths import normalised
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import RefusalError
+from isotherm.core.policy.sort_text import NONE, TABLE
 from isotherm.iceberg.compaction.sorting import Ordering, Sorted
 from support.rewriting import compacted
 
@@ -318,8 +319,8 @@ def test_what_is_left_to_write_to_a_full_disk_hides_nothing_when_it_is_let_go():
         signal.signal(signal.SIGXFSZ, before)
 
 
-@pytest.mark.parametrize("is_sorted", [True, False])
-def test_a_job_writes_files_in_the_order_of_the_table_and_says_so(tmp_path, is_sorted):
+@pytest.mark.parametrize("sort", [TABLE, NONE, "Key DESC, id"])
+def test_a_job_writes_files_in_the_order_that_is_asked_for_and_says_so_of_the_tables_own(tmp_path, sort):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("shop")
     schema = Schema(
@@ -334,15 +335,15 @@ def test_a_job_writes_files_in_the_order_of_the_table_and_says_so(tmp_path, is_s
         keys = [None if number % 11 == 0 else f"key {number * 7919 % 100}" for number in ids]
         table.append(pa.table({"id": pa.array(ids, pa.int64()), "key": pa.array(keys, pa.string())}))
     outcome = compacted(
-        catalog, "shop.orders", UNPARTITIONED, take=Take(2**40), target_size_bytes=4_000, is_sorted=is_sorted
+        catalog, "shop.orders", UNPARTITIONED, take=Take(2**40), target_size_bytes=4_000, sort=sort
     )
     assert outcome.kind is OutcomeKind.DONE
 
     files = [task.file for task in catalog.load_table("shop.orders").scan().plan_files()]
     assert len(files) > 1
-    assert {file.sort_order_id for file in files} == {1 if is_sorted else 0}
+    assert {file.sort_order_id for file in files} == {1 if sort == TABLE else 0}
     for file in files:
         rows = pq.read_table(normalised(file.file_path)).to_pylist()
         in_order = sorted(rows, key=lambda row: row["id"])
         in_order.sort(key=lambda row: row["key"] or "", reverse=True)
-        assert (rows == in_order) is is_sorted
+        assert (rows == in_order) is (sort != NONE)

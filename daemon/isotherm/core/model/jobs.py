@@ -109,6 +109,24 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column by which rows are sorted, whatever the table's own sort order says."""
+
+    field_id: int
+    is_falling: bool = False
+    are_nulls_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOrder:
+    """The order of rows for which a policy asks."""
+
+    keys: tuple[SortKey, ...]
+    is_zorder: bool = False
+    """Along a curve through all columns, instead of by one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionJob:
     """A compaction bound to the files that it replaces: live files of one partition and one spec."""
 
@@ -138,7 +156,9 @@ class CompactionJob:
     converts_equality: bool = False
     """What its equality deletes say of files that stay is written too, as positions."""
     sort_order_id: int = 0
-    """The table's sort order by which the rows are sorted that it writes, or 0: they stay in the order of their files."""
+    """The table's sort order by which the rows are sorted that it writes, or 0."""
+    asked_order: AskedOrder | None = None
+    """Other columns by which they are sorted, or None. With neither they stay in the order of their files."""
 
     @property
     def without_files(self) -> Self:

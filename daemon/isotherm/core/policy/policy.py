@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cold_after import LEARNED, After
 from isotherm.core.policy.learned_counts import MaxPositionDeletes, MinFiles
+from isotherm.core.policy.sort_text import TABLE, SortText
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span
@@ -130,13 +131,6 @@ class Cold(Settings):
         return int(min(intervals * length_ms, self.after_at_most))
 
 
-class Sort(StrEnum):
-    """What new files are sorted by."""
-
-    TABLE = "table"
-    NONE = "none"
-
-
 class Compact(Settings):
     """When small files and delete files are rewritten."""
 
@@ -149,10 +143,12 @@ class Compact(Settings):
         TableProperty("write.target-file-size-bytes"),
     ] = 128 * 1024**2
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
-    sort: Sort = Sort.TABLE
+    sort: SortText = TABLE
     """Order of the rows in new files. `table`: as the table's sort order says (`ALTER TABLE … WRITE ORDERED BY`), where it has
-    one; a large job takes three to four times as long then, and disk for what does not fit into memory. `none`: as they
-    lie in the files that are read, whatever the table says."""
+    one. Columns, as in `region, at DESC NULLS LAST`: by these, whatever the table says. `zorder(region, at)`: along a curve
+    through all of them (Hilbert's), so that files are narrow in each: for readers who filter by one or another. `none`: as they lie in the
+    files that are read. A large job takes three to four times as long when it sorts, and disk for what does not fit into
+    memory. Nothing is rewritten only to be sorted."""
     min_files: MinFiles = LEARNED
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs. `learned` are 20, and 6 of

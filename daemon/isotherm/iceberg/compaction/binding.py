@@ -22,6 +22,8 @@ from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
+from isotherm.core.policy.sort_text import NONE, TABLE
+from isotherm.iceberg.compaction.asked_order import asked_order
 from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
@@ -49,19 +51,20 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
-    is_sorted: bool = False,
+    sort: str = NONE,
     is_stopped: IsStopped = never,
 ) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     What `take` does not name stays; so do files of other specs. Without a `spec_id` the spec of which it names the most
-    files is taken. With `is_sorted` new files are in the table's sort order, where it has one.
-
-    Raises:
-        Stopped: so it was wanted.
+    files is taken. `sort` is what new files are sorted by, as a policy says it.
+    Raises Stopped: so it was wanted.
     """
     if refusal := _refusal_of_table(metadata):
         return refusal
+    asked = asked_order(metadata.schema(), sort)
+    if isinstance(asked, Refusal):
+        return asked
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
     if refusal := (
@@ -89,7 +92,8 @@ def bind(
             beside_appends=take.through_number is not None,
             merges_deletes=choice.is_merge,
             converts_equality=bool(choice.converted),
-            sort_order_id=metadata.default_sort_order_id if is_sorted else 0,
+            sort_order_id=metadata.default_sort_order_id if sort == TABLE else 0,
+            asked_order=asked,
         ),
         sum(entry.kind is FileKind.DATA for entry in live),
     )

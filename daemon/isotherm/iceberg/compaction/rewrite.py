@@ -27,6 +27,7 @@ from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
+from isotherm.iceberg.compaction.curve import Curve
 from isotherm.iceberg.compaction.delete_files import merged_deletes
 from isotherm.iceberg.compaction.deleted_rows import Deleted, deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
@@ -34,7 +35,7 @@ from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
-from isotherm.iceberg.compaction.sorting import Ordering, Sorted
+from isotherm.iceberg.compaction.sorting import Comparing, Ordering, Sorted
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.row_ids import filled, with_row_ids
@@ -63,7 +64,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     sums = RowSums(metadata.schema(), metadata.name_mapping(), job.named_files, inputs, job.equality_deletes)
     deleted = deleted_rows(io, job, metadata, constants, sums)
     output = _output(io, job, metadata, sum(file.rows - deleted.count(file) for file in job.data_files))
-    ordering = Ordering.of(metadata, job.sort_order_id)
+    ordering = _ordering(io, job, metadata, constants)
     written, found = _rewritten(io, job, metadata, constants, deleted, sums, output, ordering)
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
@@ -84,7 +85,19 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         name_mapping=name_mapping_of(metadata),
         merged=merged,
         has_row_ids=metadata.format_version >= WITH_ROW_IDS,
-        sort_order_id=0 if ordering is None else ordering.order_id,
+        sort_order_id=ordering.order_id if isinstance(ordering, Ordering) else 0,
+    )
+
+
+def _ordering(
+    io: FileIO, job: CompactionJob, metadata: TableMetadata, constants: Mapping[int, Any]
+) -> Comparing | None:
+    """By what the rows of the new files are sorted, or None: they stay in the order of their files."""
+    asked = job.asked_order
+    if asked is None:
+        return Ordering.of(metadata, job.sort_order_id)
+    return (
+        Curve.of(io, job, metadata, constants, asked) if asked.is_zorder else Ordering.asked(metadata, asked)
     )
 
 
@@ -96,7 +109,7 @@ def _rewritten(
     deleted: Deleted,
     sums: RowSums,
     output: Output,
-    ordering: Ordering | None,
+    ordering: Comparing | None,
 ) -> tuple[list[WrittenFile], list[Tally]]:
     """The new files, and what DuckDB has found in each of the old ones."""
     schema, mapping = metadata.schema(), metadata.name_mapping()

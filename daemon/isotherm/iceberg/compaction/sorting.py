@@ -8,10 +8,10 @@ Values are compared as Iceberg's own comparators do, because a reader may rely o
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,27 +21,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TimeTransform, TruncateTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IntegerType,
-    LongType,
-    PrimitiveType,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-)
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
+from isotherm.core.model.jobs import AskedOrder
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.asked_order import COMPARED, path_of
 
 SORTED_BYTES = 64 * 1024**2
 """What is sorted at a time; some three times as much is in memory then."""
@@ -52,23 +36,6 @@ COLUMN_BYTES, MOST_CHUNK_BYTES = 2 * 1024, 1024**2
 """Of each column so much, where that is more, and no more of all: a piece of one costs as much as some hundred values. Of a
 thousand columns there were 16 rows in a chunk."""
 
-_TYPES = (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-)
 _TRANSFORMS = (IdentityTransform, BucketTransform, TruncateTransform, TimeTransform)
 
 
@@ -95,7 +62,24 @@ class Ordering:
         order = next((one for one in metadata.sort_orders if one.order_id == order_id), None)
         if order is None or order.is_unsorted:
             return None
-        keys = [_key(metadata.schema(), field) for field in order.fields]
+        return cls._by(metadata, order_id, order.fields)
+
+    @classmethod
+    def asked(cls, metadata: TableMetadata, order: AskedOrder) -> "Ordering | None":
+        """An order for which a policy asks: none of the table's own, so files do not say that they are in it."""
+        fields = [
+            SortField(
+                key.field_id,
+                direction=SortDirection.DESC if key.is_falling else SortDirection.ASC,
+                null_order=NullOrder.NULLS_LAST if key.are_nulls_last else NullOrder.NULLS_FIRST,
+            )
+            for key in order.keys
+        ]
+        return cls._by(metadata, 0, fields)
+
+    @classmethod
+    def _by(cls, metadata: TableMetadata, order_id: int, fields: Sequence[SortField]) -> "Ordering | None":
+        keys = [_key(metadata.schema(), field) for field in fields]
         known = [key for key in keys if key is not None]
         return cls(order_id, tuple(known)) if len(known) == len(keys) else None
 
@@ -121,12 +105,24 @@ class Ordering:
         return pc.sort_indices(columns, sort_keys=by)
 
 
+class Comparing(Protocol):
+    """By what rows are compared."""
+
+    def columns(self, rows: pa.Table) -> pa.Table:
+        """What is compared of each row."""
+        ...
+
+    def sorted(self, columns: pa.Table) -> pa.Array:
+        """The places of rows in their order, by their `columns`, and by any that stand behind these."""
+        ...
+
+
 class Sorted:
     """Takes rows, and gives all of them in their order."""
 
     def __init__(
         self,
-        ordering: Ordering,
+        ordering: Comparing,
         schema: pa.Schema,
         memory_bytes: int = SORTED_BYTES,
         chunk_bytes: int = CHUNK_BYTES,
@@ -238,8 +234,8 @@ def _key(schema: Schema, field: SortField) -> _Key | None:
         source = schema.find_type(field.source_id)
     except ValueError:
         return None  # the column was dropped
-    path = _path(schema.as_struct(), field.source_id)
-    if path is None or not isinstance(source, _TYPES):
+    path = path_of(schema.as_struct(), field.source_id)
+    if path is None or not isinstance(source, COMPARED):
         return None
     key = _Key(path, field, source)
     return key if _is_computed(key) else None
@@ -256,35 +252,25 @@ def _is_computed(key: _Key) -> bool:
     return True
 
 
-def _path(struct: StructType, field_id: int) -> tuple[int, ...] | None:
-    """The places of a column in its row and its structs, or None if it is in a list or a map."""
-    for place, field in enumerate(struct.fields):
-        if field.field_id == field_id:
-            return (place,)
-        if (
-            isinstance(field.field_type, StructType)
-            and (inner := _path(field.field_type, field_id)) is not None
-        ):
-            return (place, *inner)
-    return None
-
-
 def _values(rows: pa.Table, key: _Key) -> pa.ChunkedArray:
-    place, *inner = key.path
+    return _transformed(values_at(rows, key.path), key)
+
+
+def values_at(rows: pa.Table, path: Sequence[int]) -> pa.ChunkedArray:
+    """The values of a column: its place in the row, then in each struct."""
+    place, *inner = path
     values = rows.column(place)
-    if inner:
-        values = pc.struct_field(values, inner)
-    return _transformed(values, key)
+    return pc.struct_field(values, inner) if inner else values
 
 
 def _transformed(values: pa.ChunkedArray, key: _Key) -> pa.ChunkedArray:
     if isinstance(key.field.transform, IdentityTransform):
-        return _by_bits(values) if isinstance(key.source, (FloatType, DoubleType)) else values
+        return ordered_by_bits(values) if isinstance(key.source, (FloatType, DoubleType)) else values
     transform = key.field.transform.pyarrow_transform(key.source)
     return pa.chunked_array([transform(values.combine_chunks())])
 
 
-def _by_bits(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def ordered_by_bits(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers that are ordered as Java's `Double.compare` does."""
     array = values.combine_chunks()
     numbers = pc.cast(array, pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()

@@ -9,6 +9,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Refusal
 from isotherm.core.orphans import Found, Strangers
+from isotherm.core.policy.sort_text import NONE
 from isotherm.service.ports.catalog import GoOn, LoadedTable
 from isotherm.service.ports.errors import Unavailable
 
@@ -111,9 +112,9 @@ class Maintainer(Protocol):
         policy_hash: str,
         why: str,
         *,
-        is_sorted: bool = False,
+        sort: str = NONE,
     ) -> None:
-        """Begin to find the files of a partition for a job, beside the loop; with `is_sorted` in the table's sort order."""
+        """Begin to find the files of a partition for a job, beside the loop, whose rows are sorted as `compact.sort` says."""
         ...
 
     def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
