@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant(
         "a refusal of one table counts as trouble of its store",
         "service/deletions.py",
-        "except Refused:",
+        "except (Refused, NoWord):",
         "except ZeroDivisionError:",
         "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
     ),

@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
-        "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
+        "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused | NoWord)",
         "isinstance(err, Unavailable)",
         "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),

@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "when a branch was published is not asked",
-        "iceberg/values.py",
+        "iceberg/snapshots.py",
         "if made.get(after.snapshot_id) != (before.snapshot_id, after.timestamp_ms)",
         "if False",
         "iceberg/test_expiry.py::test_when_main_left_what_it_was_is_known_where_a_branch_was_published",
@@ -56,6 +56,13 @@ MUTANTS = (
         "max(s.since_ms, now_ms)",
         "s.since_ms",
         ASTRAY + "test_what_a_rollback_left_goes_once_it_has_been_left_for_long_enough",
+    ),
+    Mutant(
+        "what was the newest once more between two looks counts from the first time",
+        "store/fold/tables.py",
+        "if s.left_at_ms <= now_ms]",
+        "if False]",
+        ASTRAY + "test_what_was_the_newest_once_more_between_two_looks_counts_from_then",
     ),
     Mutant(
         "a rollback that was taken back still counts",

@@ -165,8 +165,8 @@ MUTANTS = (
     Mutant(
         "a token that is over counts as a refusal of the table",
         IDENTIFY,
-        " or says_nothing_of_it(err)",
-        "",
+        "isinstance(err, Refused | Unreadable)",
+        "isinstance(err, Refused | Unreadable | NoWord)",
         "service/test_looks.py::test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table",
     ),
     Mutant(
@@ -412,6 +412,22 @@ MUTANTS = (
         "second: list[str] = []",
         "service/test_survey_patience.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-False]",
+    ),
+    Mutant(
+        "a second name of a table whose first scan is still to come is forgotten as it is found",
+        "service/survey/second_names.py",
+        "if name in first or self._uuids.get(name) != uuid",
+        "if True",
+        "service/test_survey_patience.py::"
+        "test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten",
+    ),
+    Mutant(
+        "what a name was counts for nothing once it gives no answer",
+        SEARCH,
+        "if name in self._first:",
+        "if True:",
+        "service/test_survey_patience.py::"
+        "test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten",
     ),
     Mutant(
         "after a restart nobody knows of which table a silent name was perhaps a second entry",

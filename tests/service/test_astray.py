@@ -96,6 +96,28 @@ def test_what_a_rollback_left_goes_once_it_has_been_left_for_long_enough(lab):
     service.stop()
 
 
+def test_what_was_the_newest_once_more_between_two_looks_counts_from_then(lab):
+    """A query that began in that minute reads it. It was left for so long that it could have gone at once."""
+    table = filled(lab)
+    first, *_, last = known(table)
+    roll_back(table, first)
+    lab.ahead_ms -= 10 * HOUR_MS  # the daemon saw that ten hours ago
+    service = started(lab)
+    service.round()
+    table.refresh().manage_snapshots().set_current_snapshot(last).commit()
+    roll_back(table, first)
+    left_ms = table.metadata.snapshot_log[-1].timestamp_ms
+    lab.ahead_ms += 10 * HOUR_MS
+    service.follower.suspects.add("shop.orders")
+    pass_by(lab, service, 1)
+    assert {one.snapshot_id: one.since_ms for one in service.fold.astray(uuid_of(table))}[last] == left_ms
+    assert last in known(table)
+
+    pass_by(lab, service, 2)
+    assert last not in known(table)
+    service.stop()
+
+
 def test_a_rollback_that_is_taken_back_has_lost_nothing(lab):
     table = filled(lab)
     first, *_, last = known(table)

@@ -3,10 +3,9 @@
 from collections import deque
 
 import pytest
-from pyiceberg.exceptions import ServerError, UnauthorizedError
 
 from isotherm.iceberg.identify_tables import SILENT_AT_ONCE, TRIES, Look
-from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable
+from isotherm.service.ports import Lies, NotAsked, NoWord, Refused, StoreAway, TableMissing, Unavailable
 from isotherm.service.survey.survey import PATIENCE_S
 from support.lab import uuid_of
 from support.surveys import START_MS, World, too_many
@@ -163,9 +162,6 @@ def test_what_is_missing_and_not_listed_any_more_is_gone():
     assert (looked.gone, looked.missing) == ([], ["a.t"])
 
 
-@pytest.mark.parametrize("cause", [UnauthorizedError("expired"), ServerError("502 Bad Gateway")])
-def test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table(cause):
-    refused = Refused("no")
-    refused.__cause__ = cause
-    looked, _ = asked({"a": refused, "b": Refused("403")})
+def test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table():
+    looked, _ = asked({"a": NoWord("500: a null pointer"), "b": Refused("403")})
     assert (set(looked.silent), set(looked.unread)) == ({"a"}, {"b"})

@@ -4,10 +4,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from pyiceberg.exceptions import ServerError, UnauthorizedError
 
-from isotherm.core.observations import TableGone
+from isotherm.core.observations import TableGone, TableRefused
+from isotherm.iceberg.errors import translated
 from isotherm.service.missing_tables import GONE_AFTER_S, REFUSED_FOR_S
-from isotherm.service.ports import NotYetKnown, Refused, TableMissing, Unreadable
+from isotherm.service.ports import NotYetKnown, NoWord, Refused, TableMissing, Unreadable
 from isotherm.telemetry.metrics import Metrics
 from support.deleting import followed
 from support.lab import EXPIRING, Lab, settle, started, uuid_of
@@ -62,6 +64,37 @@ def test_a_table_that_is_refused_and_not_listed_for_an_hour_is_gone(lab, what):
     assert (service.fold.table(uuid_of(table)) is None) is (what in ("dropped", "alone"))
     assert len(gone) == (what in ("dropped", "alone"))
     assert all("403" in why and "nor does the catalog list it" in why for why in gone)
+    service.stop()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("trouble", [ServerError("500: a null pointer"), UnauthorizedError("401: expired")])
+def test_an_hour_of_a_mistake_in_the_server_or_of_a_token_that_is_over_is_no_missing_right(
+    lab, trouble, is_listed
+):
+    table, service = followed(lab)
+    lab.append(lab.create("shop.other"), 1)
+    for _ in range(3):
+        service.step(0)
+    load = service.catalog.load
+
+    def troubled(name):
+        if name != "shop.orders":
+            return load(name)
+        with translated("table shop.orders"):
+            raise trouble
+
+    service.catalog.load = troubled
+    if not is_listed:
+        lab.catalog.drop_table("shop.orders")
+    for waits_s in (0, GONE_AFTER_S, REFUSED_FOR_S, 120):
+        lab.ahead_ms += int(waits_s * 1000)
+        with pytest.raises(NoWord):
+            service.follower.confirm("shop.orders")
+        service.step(0)  # makes a list
+
+    assert service.fold.table(uuid_of(table)) is not None
+    assert not [one for one in lab.seen if isinstance(one, TableGone | TableRefused)]
     service.stop()
 
 

@@ -311,3 +311,41 @@ def test_the_day_of_a_silent_name_goes_on_though_its_namespace_is_not_listed_now
     # A namespace that answers without the name ends its silence. Of one that is hidden no time counts between.
     assert not any(seen[:140])
     assert any(seen) is not is_there
+
+
+@pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
+@pytest.mark.parametrize("was_known", [True, False])
+def test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten(
+    world, fault, was_known
+):
+    """A fold that was lost knows a table only after its first scan, and the look may come before."""
+    uuid = uuid_of(world.lab.catalog.load_table("other.t00"))
+    if was_known:
+        world.known, world.settles = {uuid: "shop.known"}, False
+        world.list()
+        world.turns(2)
+        world.known = {}
+        world.restart(after_s=SILENT_AGAIN_S)
+    else:
+        world.list()
+    world.turns(3)
+    assert world.ledger.second_names() == ({"other.t00": uuid} if was_known else {})
+    world.known, world.settles = {uuid: "shop.known"}, False
+    assert not world.survey.compare_names("shop.known", uuid)
+    world.faults["other.t00"] = fault
+
+    while world.survey.seen_since_ms() is None:
+        assert world.passed_s < 3 * PATIENCE_S
+        world.passed_s += 1800.0
+        world.survey.want()
+        world.survey.compare_names("shop.known", uuid)
+        world.turns(2)
+
+    assert not world.survey.compare_names("shop.known", uuid)
+    del world.faults["other.t00"]
+    world.known = {uuid: "other.t00"}
+    world.passed_s += 2 * PATIENCE_S
+    world.survey.want()
+    world.turns(3)
+    assert world.survey.compare_names("other.t00", uuid)
+    assert world.ledger.second_names() == {}

@@ -33,23 +33,26 @@ from requests.exceptions import ReadTimeout, RequestException
 from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
 from isotherm.runtime.text import without_secrets
-from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, NoWord, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
 FATAL = (Fenced, StoreTrouble)
 """What our own callbacks raise where the daemon must end: it is no trouble of a table or a catalog."""
 
 
-def concerns_one_thing(error: BaseException) -> bool:
-    """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
+def _kind(error: BaseException) -> type[Unavailable]:
+    """Whether a catalog has answered, so that asking for something else makes sense; and whether it refused."""
     if isinstance(error, PermissionError):
-        return True
+        return Refused
+    if isinstance(error, _OF_THE_SERVER):
+        return NoWord
     if isinstance(error, RESTError):
-        return not isinstance(error, ServiceUnavailableError | TooManyRequestsError)
+        is_busy = isinstance(error, ServiceUnavailableError | TooManyRequestsError)
+        return Unavailable if is_busy else Refused
     # AWS: a family that exists only where boto3 is installed.
     answer = getattr(error, "response", None)
     code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
-    return "AccessDenied" in code
+    return Refused if "AccessDenied" in code else Unavailable
 
 
 def is_no_answer(error: Unavailable) -> bool:
@@ -69,11 +72,6 @@ def is_time_out(error: Unavailable) -> bool:
     """Whether the catalog took a question, and no answer came: it may be what was asked for that hangs."""
     cause = error.__cause__
     return isinstance(cause, ReadTimeout | TimeoutError) or type(cause).__name__ == "ReadTimeoutError"
-
-
-def says_nothing_of_it(error: Unavailable) -> bool:
-    """Whether an error is no word on what was asked for: a gateway's, a mistake in the server, or about who asks."""
-    return isinstance(error.__cause__, _OF_THE_SERVER)
 
 
 _OF_THE_SERVER = (ServerError, AuthorizationExpiredError, OAuthError, UnauthorizedError)
@@ -123,8 +121,7 @@ def translated(what: str) -> Iterator[None]:
     except (FileNotFoundError, gzip.BadGzipFile) as err:  # the table's own metadata names it, or is it
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except (RESTError, PermissionError) as err:
-        kind = Refused if concerns_one_thing(err) else Unavailable
-        raise kind(f"{what}: {_first_line(err)}") from err
+        raise _kind(err)(f"{what}: {_first_line(err)}") from err
     except RequestException as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
     except OSError as err:
@@ -134,8 +131,7 @@ def translated(what: str) -> Iterator[None]:
     except _NOT_UNDERSTOOD as err:
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except Exception as err:
-        kind = Refused if concerns_one_thing(err) else Unavailable
-        raise kind(f"{what}: {_first_line(err)}") from err
+        raise _kind(err)(f"{what}: {_first_line(err)}") from err
 
 
 _NOT_THE_CATALOG = re.compile(r"RESTError 404: |\w+: RestError: ")

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from isotherm.iceberg.errors import says_nothing_of_it, wanted_pause_s
+from isotherm.iceberg.errors import wanted_pause_s
 from isotherm.iceberg.threads import IsStopped
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
@@ -108,7 +108,7 @@ class Look:
         except Unavailable as err:
             if pause_s := wanted_pause_s(err):
                 return pause_s
-            if not isinstance(err, Refused | Unreadable) or says_nothing_of_it(err):
+            if not isinstance(err, Refused | Unreadable):
                 self._not_answered(name, err)
                 return 0.0
             self.unread[name] = str(err)

@@ -10,7 +10,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity.nap import sleep
 
 from isotherm.contract.identity import levels_of, name_from
-from isotherm.iceberg.errors import says_nothing_of_it, translated, wanted_pause_s
+from isotherm.iceberg.errors import translated, wanted_pause_s
 from isotherm.iceberg.threads import Beside, IsStopped, Threads, never
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
@@ -114,7 +114,7 @@ class Lister:
                 continue
             except Unavailable as err:
                 unlisted[name] = str(err)
-                if isinstance(err, Refused) and not says_nothing_of_it(err):
+                if isinstance(err, Refused):
                     known.pop(namespace, None)
                     continue
                 breaker.failed()

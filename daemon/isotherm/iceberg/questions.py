@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 from isotherm.clients.retries import is_shortage
-from isotherm.iceberg.errors import is_no_answer, is_time_out, says_nothing_of_it, translated
+from isotherm.iceberg.errors import is_no_answer, is_time_out, translated
 from isotherm.iceberg.silent_tables import SilentTables
 from isotherm.iceberg.threads import Threads
 from isotherm.runtime.breaker import Breaker
@@ -104,4 +104,4 @@ def _is_about_table(err: Unavailable) -> bool:
     """Whether an error is the catalog's word on a table, or that of the table's own files. A gateway's is none."""
     is_word = isinstance(err, Refused | StoreAway | Unreadable) and not is_no_answer(err)
     is_ours = err.__cause__ is not None and is_shortage(err.__cause__)
-    return is_word and not is_ours and not says_nothing_of_it(err)
+    return is_word and not is_ours

@@ -1,6 +1,7 @@
 """Snapshots as PyIceberg has them: what each says of itself, and how they follow one another."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -44,3 +45,22 @@ def astray(metadata: TableMetadata) -> list[Snapshot]:
             current = parents[current]
     reached |= in_history
     return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in reached]
+
+
+def left_at_ms(metadata: TableMetadata) -> dict[int, int]:
+    """When `main` left snapshots last, by their ids, as the table's own log says."""
+    return {before.snapshot_id: after.timestamp_ms for before, after in pairwise(metadata.snapshot_log)}
+
+
+def left_long_after_ms(metadata: TableMetadata) -> dict[int, int]:
+    """When `main` left snapshots, by their ids, of those that it left for others than a commit that was just made on them.
+
+    So it is where a branch is published, or a rollback taken back: what follows in the history may be days old by then.
+    The table's own log says when that was.
+    """
+    made = {one.snapshot_id: (one.parent_snapshot_id, one.timestamp_ms) for one in metadata.snapshots}
+    return {
+        before.snapshot_id: after.timestamp_ms
+        for before, after in pairwise(metadata.snapshot_log)
+        if made.get(after.snapshot_id) != (before.snapshot_id, after.timestamp_ms)
+    }

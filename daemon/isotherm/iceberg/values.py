@@ -6,7 +6,6 @@ It looks only at what its caller has loaded, and at manifests. It decides nothin
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from types import MappingProxyType
 
 from pyiceberg.io import FileIO
@@ -39,7 +38,14 @@ from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFa
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.snapshots import astray, history, operation_of, summary_of
+from isotherm.iceberg.snapshots import (
+    astray,
+    history,
+    left_at_ms,
+    left_long_after_ms,
+    operation_of,
+    summary_of,
+)
 from isotherm.iceberg.unpublished import unpublished
 from isotherm.iceberg.unsupported import unsupported
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
@@ -76,7 +82,7 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
     """
     metadata = table.metadata
     head = table.current_snapshot()
-    kept, left_ms = needed_until_ms(metadata), _left_long_after_ms(metadata)
+    kept, left_ms = needed_until_ms(metadata), left_long_after_ms(metadata)
     snapshots = {
         snapshot.snapshot_id: _known(
             snapshot, kept.get(snapshot.snapshot_id, 0), left_ms.get(snapshot.snapshot_id, 0)
@@ -90,7 +96,7 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
         head=None if head is None else head.snapshot_id,
         snapshots=snapshots,
         parents=parents,
-        astray=tuple(_stray(snapshot) for snapshot in astray(metadata)),
+        astray=_strays(metadata),
         metadata_location=table.metadata_location,
         handle=table,
     )
@@ -249,7 +255,12 @@ def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
     return kept
 
 
-def _stray(snapshot: PyIcebergSnapshot) -> Astray:
+def _strays(metadata: TableMetadata) -> tuple[Astray, ...]:
+    left = left_at_ms(metadata)
+    return tuple(_stray(snapshot, left.get(snapshot.snapshot_id, 0)) for snapshot in astray(metadata))
+
+
+def _stray(snapshot: PyIcebergSnapshot, left_ms: int) -> Astray:
     summary = summary_of(snapshot)
     return Astray(
         snapshot.snapshot_id,
@@ -257,6 +268,7 @@ def _stray(snapshot: PyIcebergSnapshot) -> Astray:
         committed_at_of(summary, snapshot.timestamp_ms),
         token_of(summary),
         is_staged=STAGED_AS in summary,
+        left_at_ms=left_ms,
     )
 
 
@@ -269,20 +281,6 @@ def _stated(by_ref: int | None, by_table: str | None) -> int | None:
         return by_ref
     # A number that is larger than any that Java has says: for ever.
     return min(int(by_table), MOST_STATED) if re.fullmatch(r"-?[0-9]{1,100}", by_table, re.ASCII) else None
-
-
-def _left_long_after_ms(metadata: TableMetadata) -> dict[int, int]:
-    """When `main` left snapshots, by their ids, of those that it left for others than a commit that was just made on them.
-
-    So it is where a branch is published, or a rollback taken back: what follows in the history may be days old by then.
-    The table's own log says when that was.
-    """
-    made = {one.snapshot_id: (one.parent_snapshot_id, one.timestamp_ms) for one in metadata.snapshots}
-    return {
-        before.snapshot_id: after.timestamp_ms
-        for before, after in pairwise(metadata.snapshot_log)
-        if made.get(after.snapshot_id) != (before.snapshot_id, after.timestamp_ms)
-    }
 
 
 def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int, left_at_ms: int) -> Snapshot:

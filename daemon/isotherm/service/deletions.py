@@ -38,6 +38,7 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
+    NoWord,
     Refused,
     Sweep,
     TableMissing,
@@ -277,7 +278,7 @@ class Deletions:
                 raise kind(why)  # each look may take seconds, and all tables of the store want one
             try:
                 skew_ms = self.maintainer.clock_skew_ms(loaded)
-            except Refused:  # there is an answer, and other tables of the store may have the right
+            except (Refused, NoWord):  # there is an answer, and other tables of the store may have the right
                 raise
             except Unavailable as err:
                 self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, type(err), str(err))

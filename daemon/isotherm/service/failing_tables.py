@@ -18,6 +18,7 @@ from isotherm.service.ports import (
     Listener,
     NotAsked,
     NotYetKnown,
+    NoWord,
     Refused,
     StoreAway,
     TableMissing,
@@ -133,7 +134,7 @@ class Barrier:
             self.put_aside(key, is_away=False)
             self._tell(key, TableFailed(name, what, f"{type(err).__name__}: {err}", trace, OURS))
             return
-        is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
+        is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused | NoWord)
         # A dead store says nothing of the catalog, nor of tables that lie elsewhere.
         self._away_in_a_row += is_away and not isinstance(err, NotYetKnown | StoreAway | TableSilent)
         if isinstance(err, NotAsked):

@@ -31,6 +31,7 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     NotYetKnown,
+    NoWord,
     Refused,
     TableMissing,
     Unreadable,
@@ -181,7 +182,7 @@ class Follower:
             if not self._is_under(known, uuid):
                 self._two_names.over(name, known)
                 return True
-        except (Refused, Unreadable) as err:  # it may be the name of another table by now, or of none
+        except (Refused, NoWord, Unreadable) as err:  # it may be the name of another table by now, or of none
             unread = err
         what = f"whether {name} and {known} are two entries of one table"
         listing = self._lists.asked_since(self._two_names.since_s(name, known, self._monotonic_s()))

@@ -58,6 +58,8 @@ class Astray:
     """As of any other snapshot."""
     is_staged: bool = False
     """It was written to be looked at before it is published (`wap.id`)."""
+    left_at_ms: int = 0
+    """When `main` last left it, as far as the table's own log says; it counts from then. 0 where that says nothing."""
 
 
 UNPUBLISHED_FOR_MS = DAY_MS

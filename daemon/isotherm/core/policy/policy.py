@@ -200,7 +200,7 @@ class Expire(Settings):
     newest, and queries began with it. Longer than the longest query, the longest time travel that is needed, and the longest upsert or MERGE of writers that announce
     no intent (it is validated from the snapshot at which it began). What a writer with an open intent began on stays, unless
     metadata.json is larger than `max_metadata_size`.
-    What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and `main` from there on, for a day at least."""
+    What no branch or tag reaches stays for as long after it was first seen so, or was left last, and what was staged, and `main` from there on, for a day at least."""
     keep_last: Annotated[
         Count,
         Field(ge=1),

@@ -40,6 +40,10 @@ class Refused(Unavailable):
     """What was asked for was refused, and other things may not be: a right is missing for one table."""
 
 
+class NoWord(Unavailable):
+    """There is an answer, and it says nothing of what was asked for: a mistake in the server, or a word on who asks."""
+
+
 class Fenced(Exception):  # noqa: N818 (it says what is)
     """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
 

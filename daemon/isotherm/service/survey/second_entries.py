@@ -44,6 +44,11 @@ class SecondEntries:
         known = self.known()
         return {name: lies.uuid for name, lies in looked.found.items() if known.get(lies.uuid, name) != name}
 
+    def first_names(self, looked: Looked) -> set[str]:
+        """The names under which a look has found tables that we know under the same."""
+        known = self.known()
+        return {name for name, lies in looked.found.items() if known.get(lies.uuid) == name}
+
     def go_on(self) -> bool:
         """Halt each table of ours that has a second name, for some seconds. Returns whether that was all."""
         began_s = self.monotonic_s()

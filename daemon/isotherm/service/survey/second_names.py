@@ -6,6 +6,7 @@ When such a name gives no answer later, somebody must know of which table it may
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from isotherm.service.ports import Looked
 from isotherm.store.ledger import Ledger
 
 
@@ -27,6 +28,14 @@ class SecondNames:
         """These were seen to be tables of ours."""
         self._uuids |= uuids
         self.ledger.keep_second_names(uuids)
+
+    def end_of(self, looked: Looked, first: Collection[str]) -> None:
+        """A look has found names: `first` are not second, nor is what is another table by now.
+
+        Of a table that we do not know at present (its first scan is still to come) nobody can say which is the first.
+        """
+        found = {name: lies.uuid for name, lies in looked.found.items()}
+        self.end([name for name, uuid in found.items() if name in first or self._uuids.get(name) != uuid])
 
     def end(self, names: Collection[str]) -> None:
         """These are something else, or not there any more."""

@@ -86,6 +86,8 @@ class Survey:
 
     One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
     _second: SecondNames = field(init=False)
+    _first: set[str] = field(default_factory=set)
+    """Names under which we knew a table of ours when they were looked at last."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -206,6 +208,7 @@ class Survey:
         self._unknown.keep(there, listing.hides)
         self._second.end_but(there, listing.hides)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
+        self._first &= known
         self._told &= there
         self._note()
 
@@ -345,16 +348,18 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._unknown.answered(name)
-        others = self.second_entries.others(looked)
-        self._second.keep(others)
-        self._second.end(looked.found.keys() - others.keys())
+        first = self.second_entries.first_names(looked)
+        self._first = (self._first - looked.found.keys()) | first
+        self._second.keep(self.second_entries.others(looked))
+        self._second.end_of(looked, first)
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
             answer = Answer.SILENT if name in silent else Answer.REFUSED
             if self._unknown.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
                 self._looked_at[name] = look.began_s
-                self._uuids.pop(name, None)  # it may be any table by now, but for what `_second` has
+                if name in self._first:  # it may be any table by now; a second entry it was not
+                    self._uuids.pop(name, None)
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():

@@ -241,7 +241,7 @@ class Tables(Part):
         )
 
     def _save_astray(self, uuid: str, astray: Sequence[Astray], now_ms: int) -> None:
-        """Keep what no branch or tag reaches. Each counts from when it was first seen so, for as long as it is."""
+        """Keep what no branch or tag reaches. Each counts from when it was first seen so, or was left last."""
         known = {one.snapshot_id: one for one in self.astray(uuid)}
         gone = known.keys() - {one.snapshot_id for one in astray}
         self.db.executemany(
@@ -257,6 +257,11 @@ class Tables(Part):
                 for s in once.values()
                 if s.snapshot_id not in known
             ],
+        )
+        # It was the newest once more, between two looks.
+        self.db.executemany(
+            "UPDATE astray SET since_ms = ?3 WHERE uuid = ?1 AND snapshot_id = ?2 AND since_ms < ?3",
+            [(uuid, s.snapshot_id, s.left_at_ms) for s in once.values() if s.left_at_ms <= now_ms],
         )
 
     def astray(self, uuid: str) -> tuple[Astray, ...]:
