@@ -10,7 +10,7 @@ from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, St
 from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 
 from isotherm.contract.paths import normalised
-from isotherm.contract.summary import taken_at
+from isotherm.contract.summary import as_of, taken_at
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
@@ -295,6 +295,19 @@ def test_a_kept_token_says_how_new_its_snapshot_was(table: Table) -> None:
 
     (kept,) = newest_tokens(table.metadata).values()
     assert taken_at(kept) == newest.sequence_number > 0
+    assert as_of(kept) == load(table.catalog).current_snapshot().snapshot_id
+
+
+def test_each_expiry_says_anew_that_a_kept_token_is_the_newest(catalog: Any, table: Table) -> None:
+    append(table, 1, snapshot_properties={"ingest.source": '{"topics":{}}', "ingest.pipeline": "a"})
+    said = []
+    for number in range(2, 5):
+        append(table, number)
+        assert OutcomeKind.DONE is expired(catalog, read(table, ids(table)[:-1], now_ms())).outcome.kind
+        said.append(as_of(load(catalog).metadata.properties["ingest.a.source"]))
+        assert said[-1] == load(catalog).current_snapshot().snapshot_id
+
+    assert len(set(said)) == 3
 
 
 def test_a_conflict_is_given_up_after_a_while(catalog: Any, table: Table) -> None:

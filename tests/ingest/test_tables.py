@@ -227,7 +227,9 @@ def test_a_rollback_is_told_whatever_the_property_says(
         lab.ingest()
     table = f"lake.{lab.name}.orders"
     first, _, last = lab.snapshots("orders")
-    kept = kept_token(last.summary.additional_properties[INGEST_TOKEN], last.sequence_number)
+    kept = kept_token(
+        last.summary.additional_properties[INGEST_TOKEN], last.sequence_number, last.snapshot_id
+    )
     lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{property_name(lab.name)}' = '{kept}')")
     lab.spark.sql(f"CALL lake.system.rollback_to_snapshot('{lab.name}.orders', {first.snapshot_id})")
     if restart:

@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "the oldest place of ingest is kept",
-        "iceberg/expiry.py",
+        "iceberg/kept_tokens.py",
         "tokens.setdefault(name, kept)",
         "tokens[name] = kept",
         EXPIRY + "test_the_newest_token_of_each_pipeline_is_kept_as_a_property",

@@ -481,8 +481,8 @@ MUTANTS = (
     Mutant(
         "a table that was rolled back has all once anybody has committed to it",
         LAKE,
-        "return number == 0 or number in known or (bool(known) and number < min(known))",
-        "return number == 0 or (bool(known) and number <= known[0])",
+        "is_left = place in self.snapshots or number > min(one.sequence_number or 0 for one in main)",
+        "is_left = False",
         "ingest/tables/test_expired_tokens.py::"
         "test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then[True-halt]",
     ),
@@ -493,5 +493,58 @@ MUTANTS = (
         "is_untold = (",
         "ingest/tables/test_expired_tokens.py::"
         "test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then[False-backfill]",
+    ),
+    Mutant(
+        "a topic is marked only once its first batch is committed",
+        "isotherm_ingest/batches/driver.py",
+        "{topic for topic, one in ranges if (topic, one) not in self._marked}",
+        "set()",
+        "ingest/batches/test_shared_topics.py::"
+        "test_a_driver_that_dies_between_two_commits_of_a_first_batch_leaves_nothing_out",
+    ),
+    Mutant(
+        "what a rollback took from another topic is claimed once more after a lost race",
+        "isotherm_ingest/tables/portion.py",
+        "and self.read == read",
+        "and True",
+        "ingest/tables/test_writer.py::"
+        "test_a_rollback_that_wins_the_race_is_not_hidden_by_what_is_said_of_another_topic",
+    ),
+    Mutant(
+        "what Kafka dropped of a partition that waits is told of no table where one is noted",
+        "isotherm_ingest/batches/driver.py",
+        "if noted and not self._tables.of_topic(name) - noted:",
+        "if noted:",
+        "ingest/batches/test_new_partitions.py::"
+        "test_what_kafka_dropped_of_a_partition_that_waits_is_told_of_each_table_that_says_nothing_of_it",
+    ),
+    Mutant(
+        "a hole is told once the table has gone on behind it",
+        "isotherm_ingest/batches/tables.py",
+        "            self._tell(name, one.look.place.told)\n",
+        "            pass\n",
+        "ingest/batches/test_rollbacks.py::test_a_hole_that_is_accepted_is_told_before_the_table_goes_on_behind_it",
+    ),
+    Mutant(
+        "a property counts though tokens that came after it may have expired",
+        "isotherm_ingest/tables/lake.py",
+        "return False if is_left else None",
+        "return not is_left",
+        "ingest/tables/test_kept_tokens.py::test_what_a_table_is_known_to_have_it_has",
+    ),
+    Mutant(
+        "an expiry does not say anew that a kept token is the newest",
+        "iceberg/kept_tokens.py",
+        "tokens[name] = kept_as_of(kept, next(iter(main), place))",
+        "pass",
+        "ingest/tables/test_kept_tokens.py::"
+        "test_where_the_daemon_alone_expires_and_nobody_rolls_back_it_is_always_known",
+    ),
+    Mutant(
+        "an expiry forgets what shows that a kept token was left by a rollback",
+        "iceberg/kept_tokens.py",
+        "tokens[name] = kept_as_of(kept, NOWHERE)",
+        "pass",
+        "ingest/tables/test_kept_tokens.py::test_where_the_daemon_alone_expires_a_rollback_is_not_forgotten",
     ),
 )

@@ -32,7 +32,9 @@ INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vect
 
 INGEST_PIPELINE = "ingest.pipeline"
 
-_TAKEN_AT = "taken-at"
+_TAKEN_AT, _AS_OF = "taken-at", "as-of"
+NOWHERE = -1
+"""In the place of a snapshot: `main` went back behind the one that a vector is taken from."""
 
 INGEST_VALID_THROUGH = "ingest.valid-through"
 
@@ -122,28 +124,51 @@ MAX_TOKEN_CHARS = 1_000_000
 """A vector of 40,000 Kafka partitions. More is not ingest's, and what it is made of would take twenty times its size."""
 
 
-def kept_token(token: str, sequence_number: int) -> str:
-    """The value of that property: the vector, and the sequence number of the snapshot that it is taken from.
+def kept_token(token: str, sequence_number: int, as_of: int) -> str:
+    """The value of that property: the vector, the sequence number of the snapshot that it is taken from, and a later one.
 
-    The property stays when the table is rolled back; by the number a reader sees that it is newer than the head.
+    Up to the snapshot `as_of` it is the newest of `main`. The property stays when the table is rolled back, and when others
+    expire newer ones: by both a reader sees whether it says what the table has.
     """
+    return _with(token, {_TAKEN_AT: sequence_number, _AS_OF: as_of})
+
+
+def kept_as_of(kept: str, as_of: int) -> str:
+    """The same vector, up to another snapshot."""
+    return _with(kept, {_AS_OF: as_of})
+
+
+def _with(token: str, said: Mapping[str, int]) -> str:
     if len(token) > MAX_TOKEN_CHARS:
         return token
     try:
         data = json.loads(token)
     except ValueError:
         return token
-    return (
-        json.dumps({**data, _TAKEN_AT: sequence_number}, separators=(",", ":"))
-        if isinstance(data, dict)
-        else token
-    )
+    return json.dumps({**data, **said}, separators=(",", ":")) if isinstance(data, dict) else token
 
 
 def taken_at(kept: str) -> int:
     """The sequence number of the snapshot that a kept vector is taken from; 0 where it does not say."""
+    return _number(kept, _TAKEN_AT)
+
+
+def as_of(kept: str) -> int:
+    """Up to which snapshot of `main` a kept vector was the newest; 0 where it does not say, `NOWHERE` where it is gone."""
+    return _number(kept, _AS_OF)
+
+
+def _number(kept: str, name: str) -> int:
     try:
-        number = json.loads(kept).get(_TAKEN_AT, 0)
+        number = json.loads(kept[: MAX_TOKEN_CHARS + 1]).get(name, 0)
     except (ValueError, AttributeError):
         return 0
     return number if isinstance(number, int) else 0
+
+
+_KEPT = re.compile(r"ingest\..*\.source", re.DOTALL)
+
+
+def is_kept(name: str) -> bool:
+    """Whether a property of this name is one that `property_name` gives."""
+    return _KEPT.fullmatch(name) is not None

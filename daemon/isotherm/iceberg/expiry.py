@@ -33,12 +33,12 @@ from pyiceberg.table.update import (
 from tenacity.nap import sleep
 
 from isotherm.clients.manifests.avro import UnreadableError
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog_refusals import is_busy, is_refusal
 from isotherm.iceberg.errors import FATAL
+from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
 from isotherm.iceberg.misplaced import misplaced_table
@@ -343,20 +343,3 @@ def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[Tabl
     if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):
         return removals
     return (SetPropertiesUpdate(updates=tokens), *removals)
-
-
-def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
-    """The newest offset vector of each ingest pipeline on `main`, as the table properties where ingest looks for it."""
-    tokens: dict[str, str] = {}
-    # By hand: PyIceberg looks for a snapshot from the first one on, and histories are long.
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    current = metadata.current_snapshot_id
-    # Taken out as they are visited: damaged metadata may lead in a circle.
-    while current is not None and (snapshot := snapshots.pop(current, None)) is not None:
-        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        if INGEST_TOKEN in summary:
-            name = property_name(summary.get(INGEST_PIPELINE, ""))
-            kept = kept_token(summary[INGEST_TOKEN], snapshot.sequence_number or 0)
-            tokens.setdefault(name, kept)
-        current = snapshot.parent_snapshot_id
-    return tokens

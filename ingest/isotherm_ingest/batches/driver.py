@@ -213,13 +213,14 @@ class Driver:
         """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""
         for position, (needs, start) in sorted(lost.items()):
             mark = self._marked.get(position)
-            if mark is not None and mark.tables:
+            noted = set() if mark is None else mark.tables.keys()
+            if noted and not self._tables.of_topic(name) - noted:
                 continue
             # Of a topic without a table nobody knows whether it had a change; of a partition that no table has read, it had.
             why = Lost.RETENTION if needs < kafka.starts.get(position, 0) else Lost.DAMAGED
             hole = Hole(why, position, needs, start)
             logs.get().error("changes_missing", table=None, topic=name, hole=str(hole))
-            for table in self._tables.of_topic(name):
+            for table in self._tables.of_topic(name) - noted:
                 self._tools.metrics.holes.labels(table, hole.why.value).inc()
 
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
@@ -261,7 +262,12 @@ class Driver:
     # A turn
 
     def _read_front(self, ranges: Ranges, kafka: Kafka, now_s: float) -> None:
-        """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself."""
+        """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself.
+
+        Of what was never marked, the mark comes first: a driver that begins after a crash would begin where the first table
+        is that has written, and not where the others are.
+        """
+        self._remember({topic for topic, one in ranges if (topic, one) not in self._marked}, now_s)
         topics = sorted({topic for topic, _ in ranges})
         failing = [topic for topic in topics if self._topics[topic].failures]
         waiting = [[topic] for topic in failing]

@@ -4,7 +4,7 @@ A table in step needs next what a batch begins with. One that failed, came later
 takes part in no batch of the front until it was brought up to it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -240,6 +240,7 @@ class Tables:
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
             if isinstance(one, Place):
+                self._tell(name, one.told)
                 self._succeeded(name, portions[name], Written(0, one), recovers=recovers)
             else:
                 self._hear(one.look.place)
@@ -263,6 +264,9 @@ class Tables:
         Raises:
             CatalogAway: as `prepare`.
         """
+        for name, one in ready.items():
+            # Before the table says that it goes on behind them: nobody would tell of them after a crash.
+            self._tell(name, one.look.place.told)
         futures = {
             name: self._pool.submit(self._states[name].writer.write, one, done[name])
             for name, one in ready.items()
@@ -270,6 +274,7 @@ class Tables:
         portions = {name: one.portion for name, one in ready.items()}
         found = self._outcomes(futures, portions, now_s)
         for name, written in found.items():
+            self._tell(name, [hole for hole in written.place.told if hole not in ready[name].look.place.told])
             self._succeeded(name, portions[name], written)
         return sum(written.rows for written in found.values())
 
@@ -341,7 +346,6 @@ class Tables:
     def _succeeded(self, name: str, portion: Portion, written: Written, *, recovers: bool = True) -> None:
         state = self._states[name]
         self._hear(written.place)
-        self._tell(name, written.place.told)
         if portion.batch != LOOK:
             state.at_most = more(state.at_most)
         if written.rows:
@@ -376,13 +380,13 @@ class Tables:
             refused=isinstance(err, TableRefused),
         )
 
-    def _tell(self, name: str, holes: tuple[Hole, ...]) -> None:
+    def _tell(self, name: str, holes: Sequence[Hole]) -> None:
         """What is missing, and is filled or accepted by the stream's `on_hole`."""
         self._count(name, holes)
         for hole in holes:
             logs.get().error("changes_missing", table=name, hole=str(hole))
 
-    def _count(self, name: str, holes: tuple[Hole, ...]) -> None:
+    def _count(self, name: str, holes: Sequence[Hole]) -> None:
         for why in {hole.why for hole in holes}:
             self._tools.metrics.holes.labels(name, why).inc()
 

@@ -49,6 +49,7 @@ from pyiceberg.types import (
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import properties_with_retries
 from isotherm.contract.identity import levels_of, name_from
+from isotherm.contract.summary import NOWHERE, as_of, taken_at
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found
@@ -177,13 +178,21 @@ class TableNow:
             map(summary_of, self.ancestry()),
             None if tagged is None else summary_of(tagged),
             self.properties,
-            self._may_follow,
+            self._follows,
         )
 
-    def _may_follow(self, number: int) -> bool:
-        """Whether the head may follow a snapshot of this sequence number, as far as main's kept snapshots tell."""
-        known = [one.sequence_number or 0 for one in self.ancestry()]
-        return number == 0 or number in known or (bool(known) and number < min(known))
+    def _follows(self, kept: str) -> bool | None:
+        """Whether main has what a property says, and no more; None where no kept snapshot tells."""
+        number, place = taken_at(kept), as_of(kept)
+        if number == 0:
+            return True  # a person has said it
+        main = list(self.ancestry())
+        if not main or place == NOWHERE:
+            return False
+        if place in {main[-1].parent_snapshot_id, *(one.snapshot_id for one in main)}:
+            return True
+        is_left = place in self.snapshots or number > min(one.sequence_number or 0 for one in main)
+        return False if is_left else None
 
     def has_tokens(self, pipeline: str) -> bool:
         """Whether as many snapshots of main say the pipeline's progress as are asked for it."""

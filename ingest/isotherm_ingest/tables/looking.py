@@ -109,6 +109,7 @@ class Looking:
             groups,
             refused,
             from_offsets,
+            source,
             Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}, at.cuts),
             valid_through_ms,
         )
@@ -157,22 +158,13 @@ class Looking:
         """
         now = self._fit.load()
         must_be_written(now)
-        at, _, valid_through_ms = self._progress(now, portion)
+        at, read, valid_through_ms = self._progress(now, portion)
         from_offsets = wanted_from(at, portion)
         if from_offsets is None:
             return at
-        if not look.still_fits(now, from_offsets):
+        if not look.still_fits(now, read, from_offsets):
             raise Behind(at)
-        return Look(
-            now,
-            at,
-            look.key,
-            look.groups,
-            look.refused,
-            from_offsets,
-            look.source,
-            valid_through_ms,
-        )
+        return replace(look, now=now, place=at, valid_through_ms=valid_through_ms)
 
     def now(self) -> TableNow:
         """The table as it is now, which must be there. Raises TableRefused."""
@@ -222,7 +214,9 @@ class Looking:
         at = judged(found, portion, self._stream.on_hole, self._tools.ask)
         if at.halted:
             raise Halted(self._name, at)
-        source = Source(offsets.vector_of(at.vector), portion.cluster, recalled(found, known).topic_ids)
+        source = Source(
+            offsets.vector_of(at.vector), portion.cluster, recalled(found, known).topic_ids, found.cuts
+        )
         return at, source, None if token is None else token.valid_through_ms
 
     def _is_ours(self, now: TableNow) -> bool:

@@ -14,7 +14,6 @@ from isotherm.contract.summary import (
     INGEST_PIPELINE,
     INGEST_TOKEN,
     property_name,
-    taken_at,
     valid_through_of,
 )
 
@@ -146,7 +145,7 @@ def find_token(
     ancestors: Iterable[Mapping[str, str]],
     tagged: Mapping[str, str] | None,
     properties: Mapping[str, str],
-    may_follow: Callable[[int], bool],
+    follows: Callable[[str], bool | None],
 ) -> Token | None:
     """What the table says: its newest tokens, the largest of each offset; where they have expired, tag or property.
 
@@ -158,7 +157,8 @@ def find_token(
         ancestors: summaries of main's snapshots, the newest first.
         tagged: the summary of the tagged snapshot, if that is no newer than the head.
         properties: the table's properties.
-        may_follow: whether main's newest snapshot may follow one of this sequence number.
+        follows: whether main still has what a property says, and no more; None where nobody can say, as where snapshots
+            that came after it have expired: then it says nothing.
     """
     found: list[Source] = []
     valid_through: list[int] = []
@@ -174,9 +174,11 @@ def find_token(
     ):
         found.append(decode(tagged[INGEST_TOKEN]))
     if not found and (kept := properties.get(property_name(pipeline))) is not None:
-        if not may_follow(taken_at(kept)):
-            return Token(Source(), is_known=False)
-        found.append(decode(kept))
+        match follows(kept):
+            case True:
+                found.append(decode(kept))
+            case False:
+                return Token(Source(), is_known=False)
     if not found:
         return None
     return Token(newest(found), max(valid_through, default=None))

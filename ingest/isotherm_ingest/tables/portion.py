@@ -83,13 +83,17 @@ class Look:
     refused: Mapping[Group, str]
     """Those whose rows do not, and why."""
     from_offsets: Mapping[Position, int]
+    read: Source
+    """What the table's vector was."""
     source: Source
-    """What the table's vector will be."""
+    """What it will be."""
     valid_through_ms: int | None
     """What the table said before."""
 
-    def still_fits(self, now: TableNow, from_offsets: Mapping[Position, int]) -> bool:
-        """Whether the same rows are to be written to the same columns and partitions.
+    def still_fits(self, now: TableNow, read: Source, from_offsets: Mapping[Position, int]) -> bool:
+        """Whether the same rows are to be written to the same columns and partitions, of a table that says the same.
+
+        Of its other topics, too: what a rollback has taken from these meanwhile, its new vector would claim.
 
         What was written for an empty table keeps no value and no id of a row that came meanwhile.
         """
@@ -99,6 +103,7 @@ class Look:
             and mine.current_schema_id == other.current_schema_id
             and mine.default_spec_id == other.default_spec_id
             and (self.now.head is None) == (now.head is None)
+            and self.read == read
             and dict(self.from_offsets) == dict(from_offsets)
         )
 

@@ -6,7 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from isotherm_ingest.failures import TableRefused
-from support.pipelines import CONFIG, ORDERS, messages
+from support.messages import Message, envelope
+from support.pipelines import CONFIG, ORDERS, Pipeline, messages
 
 
 @pytest.mark.parametrize(("more", "told"), [(1, [(2, 3)]), (2, [])])
@@ -161,6 +162,37 @@ def test_what_kafka_dropped_of_a_new_partition_before_anybody_read_it_is_told(pi
     ]
     assert pipeline.sample("holes_total", table="shop.orders", why="retention") == 1
     assert sorted(pipeline.lake.tables["shop.orders"].rows) == [(ORDERS, 0, 0), (ORDERS, 1, 3)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_kafka_dropped_of_a_partition_that_waits_is_told_of_each_table_that_says_nothing_of_it(restart):
+    """Of one it was noted where the partition began; the other one's changes were lost with it, and nobody said so."""
+    pipeline = Pipeline(CONFIG.replace('table}"', 'table}", mode: changelog, on_hole: accept'))
+    schemas = {"a": 11, "b": 12}
+
+    def change(table, offset, partition=0):
+        value = envelope(table, ("id", "int64"))
+        return Message(ORDERS, offset, partition, schema=schemas[table], value=value)
+
+    pipeline.send(change("a", 0), change("b", 1))
+    pipeline.minute()
+    pipeline.start()
+    pipeline.broker.empty = {(ORDERS, 0)}
+    pipeline.send(*(change("a", offset) for offset in range(2, 40)))
+    pipeline.now_s += 60
+    pipeline.turn()
+    pipeline.send(change("a", 0, 1), change("b", 1, 1), change("a", 2, 1), change("b", 6, 1))
+    pipeline.now_s += 12
+    pipeline.turn()
+    assert set(pipeline.store[ORDERS, 1].tables) == {"shop.a"}
+    lose(pipeline, (ORDERS, 1), 3)
+    if restart:
+        pipeline.start()
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    assert pipeline.sample("holes_total", table="shop.a", why="retention") == 1
+    assert pipeline.sample("holes_total", table="shop.b", why="retention") == 1
 
 
 @pytest.mark.parametrize("marks_are_lost", [False, True])

@@ -1,6 +1,7 @@
 """A table that was rolled back or dropped is told, and filled or accepted as its stream says."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
@@ -34,6 +35,24 @@ def test_a_rollback_of_a_table_whose_topics_are_quiet_is_told_once_somebody_has_
 
     assert pipeline.is_left_out("orders")
     assert pipeline.sample("holes_total", table="shop.orders", why="table_rolled_back") >= 1
+
+
+def test_a_hole_that_is_accepted_is_told_before_the_table_goes_on_behind_it(pipeline):
+    """A driver that dies between the commit and the telling has told it; the table itself says nothing of it any more."""
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "accept'))
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.rows = {(ORDERS, 0): 1}, table.rows[:1]
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.errors["shop.orders"] = KeyboardInterrupt()
+    pipeline.now_s += 60
+    with capture_logs() as said, pytest.raises(KeyboardInterrupt):
+        pipeline.turn()
+
+    assert [one["hole"] for one in said if one["event"] == "changes_missing"] == [
+        f"table_rolled_back ({ORDERS}/0: needs 1, could go on from 3)"
+    ]
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -1,7 +1,10 @@
 """Topics that several tables share, where each table has rows of several topics: a topic for each shard, for instance."""
 
 import random
+from contextlib import suppress
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +18,23 @@ STREAMS = CONFIG.replace('table: "shop.{table}"', 'table: "shop.{table}", mode: 
 
 def change(topic, offset, table):
     return Message(topic, offset, schema=SCHEMAS[table], value=envelope(table, ("id", "int64")))
+
+
+class Killed(BaseException):
+    """The process is killed."""
+
+
+def crash(pipeline, table):
+    """The driver dies once this table is to be written, if it is; others of the batch may have been."""
+    before = dict(pipeline.errors)
+    pipeline.errors[table] = Killed()
+    pipeline.now_s += 200
+    with suppress(Killed):
+        pipeline.turn()
+    pipeline.driver.stop()
+    pipeline.errors.clear()
+    pipeline.errors |= before
+    pipeline.start()
 
 
 def rows_of(pipeline):
@@ -37,6 +57,25 @@ def test_two_tables_that_are_brought_up_side_by_side_get_what_both_topics_hold()
     }
 
 
+@pytest.mark.parametrize("what", ["a new pipeline", "a new topic", "a new partition"])
+def test_a_driver_that_dies_between_two_commits_of_a_first_batch_leaves_nothing_out(what):
+    """There was no mark yet, and the next one began where the table is that was committed."""
+    pipeline = Pipeline(STREAMS)
+    new, partition = SHARDS[0], int(what == "a new partition")
+    if what != "a new pipeline":
+        pipeline.send(*(change(SHARDS[1 - partition], number, name) for number, name in enumerate("ab")))
+        pipeline.minute()
+    some = [change(new, number, name) for number, name in enumerate("aba")]
+    pipeline.send(*(replace(one, partition=partition) for one in some))
+    crash(pipeline, "shop.b")
+    assert [one for one in pipeline.lake.tables["shop.a"].rows if one[:2] == (new, partition)]
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    found = [one for one in rows_of(pipeline)["shop.b"] if one[:2] == (new, partition)]
+    assert found == [(new, partition, 1)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**9))
 def test_whatever_happens_each_table_ends_with_each_message_of_each_topic_once(seed):
@@ -57,6 +96,8 @@ def test_whatever_happens_each_table_ends_with_each_message_of_each_topic_once(s
                 pipeline.errors.clear()
             case 2:
                 pipeline.start()
+            case 3:
+                crash(pipeline, f"shop.{dice.choice('abc')}")
             case _:
                 pipeline.now_s += dice.choice([1, 30, 200])
                 pipeline.turn()

@@ -44,6 +44,13 @@ def made(lake):
     return lake.catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
 
 
+def says(end):
+    return {
+        INGEST_PIPELINE: "shop",
+        INGEST_TOKEN: encode(Source({TOPIC: {0: end}}, "cluster", {TOPIC: "id"})),
+    }
+
+
 def edited(lake, table, change):
     """The table with metadata that somebody else has written."""
     path = Path(table.metadata_location.removeprefix("file://"))
@@ -71,19 +78,18 @@ def expired(lake):
 def rolled_back(lake):
     """A table that was rolled back to where no token is left; its property has the one of the snapshot that was left."""
     table = made(lake)
-
-    def says(end):
-        return {
-            INGEST_PIPELINE: "shop",
-            INGEST_TOKEN: encode(Source({TOPIC: {0: end}}, "cluster", {TOPIC: "id"})),
-        }
-
     table.append(ONE_ROW, snapshot_properties=says(2))
     table.append(ONE_ROW)
     back_to = table.current_snapshot().snapshot_id
     table.append(ONE_ROW, snapshot_properties=says(5))
     with table.transaction() as tx:
-        tx.set_properties({property_name("shop"): kept_token(says(5)[INGEST_TOKEN], 3)})
+        tx.set_properties(
+            {
+                property_name("shop"): kept_token(
+                    says(5)[INGEST_TOKEN], 3, table.current_snapshot().snapshot_id
+                )
+            }
+        )
 
     def back(said):
         cut(said)
@@ -112,6 +118,48 @@ def test_a_table_that_was_rolled_back_says_so_whoever_commits_to_it_then(lake, o
     # Where the marks are lost too, nobody knows what it has.
     with pytest.raises(TableRefused, match="could double its rows"):
         writer.prepare(portion(0, 7))
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+def test_a_property_that_is_older_than_tokens_that_others_expired_says_nothing(lake, on_hole):
+    """The daemon has kept one, ingest wrote on, and then somebody else's expiry took what it wrote."""
+    table = made(lake)
+    table.append(ONE_ROW, snapshot_properties=says(3))
+    with table.transaction() as tx:
+        kept = kept_token(says(3)[INGEST_TOKEN], 1, table.current_snapshot().snapshot_id)
+        tx.set_properties({property_name("shop"): kept})
+    table.append(ONE_ROW, snapshot_properties=says(5))
+    table.append(ONE_ROW)
+    table = edited(lake, table, lambda said: (cut(said), cut(said)))
+    had = {(TOPIC, 0): 5}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id"})
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
+    look = writer.prepare(replace(portion(3, 7), known=known)).look
+
+    # Rows 3 and 4 are there already, and nothing was lost.
+    assert (look.from_offsets, look.place.told) == ({(TOPIC, 0): 5}, ())
+    with pytest.raises(TableRefused, match="could double its rows"):
+        writer.prepare(portion(3, 7))
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+def test_a_rollback_that_halts_a_table_halts_it_when_what_shows_it_has_expired(lake, on_hole):
+    table = rolled_back(lake)
+    table.append(ONE_ROW)
+    table = edited(lake, table, lambda said: (cut(said), cut(said)))
+    assert [one.parent_snapshot_id is None for one in table.metadata.snapshots] == [False]
+    had = {(TOPIC, 0): 5}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id"}, is_halted=True)
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
+
+    with pytest.raises(Halted):
+        writer.prepare(replace(portion(5, 7), known=known))
+    with pytest.raises(TableRefused, match="could double its rows"):
+        writer.prepare(portion(5, 7))
 
 
 def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):

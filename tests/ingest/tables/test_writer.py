@@ -19,7 +19,7 @@ from isotherm_ingest.plan.places import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.offsets import Source, encode
-from isotherm_ingest.tables.portion import Done, Group, Ready
+from isotherm_ingest.tables.portion import Behind, Done, Group, Ready
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import MAX_ATTEMPTS, TableWriter
@@ -243,6 +243,30 @@ def test_a_lost_race_is_computed_again_under_the_same_intent(writer, upserts, br
     assert (upserts.tried, rows(table)) == (3, 3)
     assert vector(table) == {TOPIC: {0: 5}}
     assert told(broker) == [("open", 1, ""), ("open", 2, ""), ("closed", 2, "committed")]
+
+
+def test_a_rollback_that_wins_the_race_is_not_hidden_by_what_is_said_of_another_topic(writer, upserts, table):
+    """The batch is of one of its topics. What the vector said of the other one was of what is gone."""
+    other = "shop.public.customers"
+
+    def says(of_other):
+        vector = {TOPIC: {0: 3}, other: {0: of_other}}
+        token = encode(Source(vector, "cluster", {TOPIC: "id", other: "other id"}))
+        return {INGEST_PIPELINE: "shop", INGEST_TOKEN: token}
+
+    table.append(ONE_ROW, snapshot_properties=says(2))
+    back_to = table.current_snapshot().snapshot_id
+    table.append(ONE_ROW, snapshot_properties=says(5))
+
+    def roll_back(_):
+        table.refresh().manage_snapshots().rollback_to_snapshot(back_to).commit()
+
+    upserts.fates = [fails(CONFLICT, roll_back), upserts.lands]
+    with pytest.raises(Behind):
+        written(writer, portion(3, 7))
+    assert (upserts.tried, table.refresh().current_snapshot().snapshot_id) == (1, back_to)
+    assert written(writer, portion(3, 7)) == 1
+    assert vector(table) == {TOPIC: {0: 7}, other: {0: 2}}
 
 
 def test_an_intent_names_what_was_found_and_then_what_was_written(writer, upserts, broker):
