@@ -184,7 +184,7 @@ class TableNow:
     def _follows(self, kept: str) -> bool | None:
         """Whether main has what a property says, and no more; None where no kept snapshot tells."""
         number, place = taken_at(kept), as_of(kept)
-        if number == 0:
+        if not (number or place):
             return True  # a person has said it
         main = list(self.ancestry())
         if not main or place == NOWHERE:
