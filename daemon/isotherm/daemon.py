@@ -47,10 +47,10 @@ from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.supervisor import Supervisor
 from isotherm.service.health import Health
 from isotherm.service.loop import Service
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import Fenced, Unavailable
-from isotherm.service.relay import Sources
-from isotherm.service.scan_reports import ScanReports
+from isotherm.service.tables.scan_reports import ScanReports
+from isotherm.service.topics.relay import Sources
 from isotherm.store import FolderTakenError, StateFolder
 from isotherm.store.damage import Stores, have_looked_through, open_stores
 from isotherm.store.database import StoreError, StoreTrouble, is_damage

@@ -1,8 +1,8 @@
 """Who may write policies decides what is done to tables, and cannot stop the loop or read what is not a policy."""
 
 from isotherm.core.policy.conflicts import MOST_STEPS
-from isotherm.service.policy_file import MAX_FILE_BYTES
-from isotherm.service.policy_folder import MAX_FOLDER_BYTES, PolicyFolder
+from isotherm.service.policies.policy_file import MAX_FILE_BYTES
+from isotherm.service.policies.policy_folder import MAX_FOLDER_BYTES, PolicyFolder
 
 HIDDEN = "hunter2"
 

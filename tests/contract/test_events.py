@@ -21,7 +21,7 @@ from isotherm.contract.events import (
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.service.announcer import announcement_of
+from isotherm.service.topics.announcer import announcement_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commit-event"
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20)

@@ -18,7 +18,7 @@ from isotherm.daemon import EXIT_FENCED
 from isotherm.runtime.config import IsothermConfig, load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG
 from isotherm.runtime.yaml_reader import read_yaml
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy" / "isotherm.yaml"

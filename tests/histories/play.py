@@ -24,7 +24,7 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.service.loop import Service
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import Clock, MemoryEvents, MemoryHolds, Topic
 from support.in_process import AtOnce

@@ -7,7 +7,7 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.transforms import BucketTransform
 
 from isotherm.core.observations import EventApplied, StateDrifted, TableScanned
-from isotherm.service import intake
+from isotherm.service.topics import intake
 from isotherm.store.fold import BYTES_OF_PARTITION, JOURNAL_LENGTH
 from support.lab import Lab, believed, counted
 

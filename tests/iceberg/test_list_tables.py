@@ -8,8 +8,8 @@ from isotherm.contract.identity import levels_of, name_from
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Unavailable
+from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.store import Ledger
 from support.faults import FaultyCatalog
 from support.rest_answers import CONFIG, rest_error

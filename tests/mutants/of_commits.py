@@ -133,18 +133,18 @@ MUTANTS = (
     ),
     Mutant(
         "a request of a long job is given up as soon as it is sent",
-        "service/compactions.py",
+        "service/jobs/compactions.py",
         "self.now_ms() - operation.unheard_since_ms < LATE_MS",
         "self.now_ms() - operation.started_at_ms < LATE_MS",
-        "service/test_lost_answers.py::"
+        "service/jobs/test_lost_answers.py::"
         "test_a_request_is_waited_for_from_when_it_was_sent_however_long_its_job_took",
     ),
     Mutant(
         "an expiry's request is given up as soon as it is sent",
-        "service/expiries.py",
+        "service/jobs/expiries.py",
         "self.now_ms() - operation.unheard_since_ms < LATE_MS",
         "self.now_ms() - operation.started_at_ms < LATE_MS",
-        "service/test_fates_of_expiries.py::test_an_expirys_request_is_waited_for_from_when_it_was_sent",
+        "service/jobs/test_fates_of_expiries.py::test_an_expirys_request_is_waited_for_from_when_it_was_sent",
     ),
     Mutant(
         "nobody remembers that a request was sent",
@@ -387,7 +387,7 @@ MUTANTS = (
         "core/planner/held.py",
         "return not_published(view, now_ms) or crowded(view, policy, now_ms)",
         "return crowded(view, policy, now_ms)",
-        "service/test_unpublished.py::test_nothing_is_rewritten_before_a_branch_is_published_or_dropped[publish]",
+        "service/jobs/test_unpublished.py::test_nothing_is_rewritten_before_a_branch_is_published_or_dropped[publish]",
     ),
     Mutant(
         "our own commits make metadata.json as large as they like",

@@ -2,11 +2,11 @@
 
 from mutants.mutant import Mutant
 
-COMPACTIONS = "service/compactions.py"
-SLOW = "service/test_slow_commits.py::"
-LAST_LOOK = "service/last_look.py"
-EXPIRIES = "service/expiries.py"
-HANGING = "service/test_hanging_commits.py::"
+COMPACTIONS = "service/jobs/compactions.py"
+SLOW = "service/jobs/test_slow_commits.py::"
+LAST_LOOK = "service/jobs/last_look.py"
+EXPIRIES = "service/jobs/expiries.py"
+HANGING = "service/jobs/test_hanging_commits.py::"
 
 MUTANTS = (
     Mutant(
@@ -43,7 +43,7 @@ MUTANTS = (
         COMPACTIONS,
         "elif outcome.kind is OutcomeKind.FAILED:",
         "elif outcome.kind is not OutcomeKind.DONE:",
-        "service/test_lost_answers.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
+        "service/jobs/test_lost_answers.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
     ),
     Mutant(
         "a job whose end nobody knows is begun again at once",
@@ -54,14 +54,14 @@ MUTANTS = (
     ),
     Mutant(
         "compactions whose commits hang have all of the loop",
-        "service/operations.py",
+        "service/jobs/operations.py",
         "if now_s < self._next_s:",
         "if False:",
         HANGING + "test_commits_that_hang_have_a_part_of_the_loop[stream]",
     ),
     Mutant(
         "a commit that hung for ten minutes keeps all others waiting for forty",
-        "service/operations.py",
+        "service/jobs/operations.py",
         "min(now_s - began_s, HOLDS_AT_MOST_S)",
         "(now_s - began_s)",
         HANGING
@@ -93,7 +93,7 @@ MUTANTS = (
         COMPACTIONS,
         "if refusal.reason is Reason.MISMATCH:",
         "if False:",
-        "service/test_deletions.py::test_a_mismatch_halts_the_table",
+        "service/jobs/test_deletions.py::test_a_mismatch_halts_the_table",
     ),
     Mutant(
         "a job is committed though the topic cannot be read to its end",
@@ -107,21 +107,21 @@ MUTANTS = (
         LAST_LOOK,
         "if not self.holds.refresh(DRAIN_TIMEOUT_S):",
         "if False:",
-        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[holds_unread-topic]",
+        "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[holds_unread-topic]",
     ),
     Mutant(
         "a job is committed to a table that was halted meanwhile",
         LAST_LOOK,
         "stopped = self.holds.stops(job.table.uuid)",
         "stopped = None",
-        "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[halt]",
+        "service/topics/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[halt]",
     ),
     Mutant(
         "a job is committed to a hot partition",
         LAST_LOOK,
         "return None if hot is None else Refusal(Reason.HOT, hot)",
         "return None",
-        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
+        "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
     ),
     Mutant(
         "a job is committed though the policy says no by now",
@@ -135,42 +135,42 @@ MUTANTS = (
         LAST_LOOK,
         "if (doubt := self.deletions.clock_trouble()) is not None:",
         "if (doubt := None) is not None:",
-        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
+        "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
     ),
     Mutant(
         "a job is committed by a daemon that the group has put out",
         LAST_LOOK,
         "return self.owned.moved(uuid, tenure)",
         "return None",
-        "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
+        "service/topics/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(
         "a job goes on though another daemon had its table meanwhile",
-        "service/table_ownership.py",
+        "service/jobs/table_ownership.py",
         "return tenure is not None and self.events.tenure(uuid) == tenure",
         "return self.events.tenure(uuid) is not None",
-        "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[came-back]",
+        "service/topics/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[came-back]",
     ),
     Mutant(
         "the broker is not asked whether we are still in the group",
-        "service/table_ownership.py",
+        "service/jobs/table_ownership.py",
         "stranger = self.events.check_in()\n        if stranger is not None:\n            self.is_withheld = True",
         "stranger = None\n        if stranger is not None:\n            self.is_withheld = True",
-        "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
+        "service/topics/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(
         "a request goes out that the ledger does not know of",
         COMPACTIONS,
         "self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()",
         "self._running[job.job_id][0], sent_at_ms=self.now_ms()",
-        "service/test_lost_answers.py::test_a_lost_answer_and_then_not_found_deletes_nothing",
+        "service/jobs/test_lost_answers.py::test_a_lost_answer_and_then_not_found_deletes_nothing",
     ),
     Mutant(
         "a request for a swap goes out uncounted",
         COMPACTIONS,
         "return self.owned.act()",
         "return None",
-        "service/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
+        "service/topics/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
     ),
     Mutant(
         "the files of a job whose commit is under way are cleaned up",
@@ -198,63 +198,63 @@ MUTANTS = (
         COMPACTIONS,
         "for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:",
         "for operation in self._operations():",
-        "service/test_last_look.py::test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
+        "service/jobs/test_last_look.py::test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     Mutant(
         "a binding that lasts for rounds is taken for one that ended the daemon",
-        "service/compactions.py",
+        "service/jobs/compactions.py",
         "return job_id in self._binding or job_id in self._running",
         "return job_id in self._running",
-        "service/test_crashing_jobs.py::test_a_binding_that_lasts_for_rounds_is_no_crash",
+        "service/jobs/test_crashing_jobs.py::test_a_binding_that_lasts_for_rounds_is_no_crash",
     ),
     Mutant(
         "what cannot be bound sets the whole table aside",
         "iceberg/maintainer.py",
         "    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):\n",
         "    if isinstance(err, Unavailable):\n",
-        "service/test_one_bad_table.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",
+        "service/tables/test_one_bad_table.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",
     ),
     Mutant(
         "a hold that is refused keeps the others from being told",
-        "service/holds.py",
+        "service/topics/holds.py",
         "                if isinstance(err, Refused):\n",
         "                if False:\n",
-        "service/test_holds_of_others.py::test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told",
+        "service/topics/test_holds_of_others.py::test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told",
     ),
     Mutant(
         "what is set aside takes the turns of what is well",
-        "service/admission.py",
+        "service/rounds/admission.py",
         "in planned.requests if not self.is_aside(work_key(request))",
         "in planned.requests",
-        "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn",
+        "service/rounds/test_turns_of_others.py::test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn",
     ),
     Mutant(
         "what fails as it begins has had the turn of another one",
-        "service/admission.py",
+        "service/rounds/admission.py",
         "has_failed = has_failed or self.is_aside(work_key(request))",
         "pass",
-        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
+        "service/rounds/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
     ),
     Mutant(
         "a refusal of one table counts as trouble of its store",
-        "service/deletions.py",
+        "service/jobs/deletions.py",
         "except (Refused, NoWord):",
         "except ZeroDivisionError:",
-        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
+        "service/rounds/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
     ),
     Mutant(
         "turns of a clock that was ahead count",
-        "service/admission.py",
+        "service/rounds/admission.py",
         "if 0 <= now_ms - at_ms < span_ms",
         "if now_ms - at_ms < span_ms",
-        "service/test_clock.py::test_a_turn_that_was_had_in_the_future_costs_no_table_one_now",
+        "service/rounds/test_clock.py::test_a_turn_that_was_had_in_the_future_costs_no_table_one_now",
     ),
     Mutant(
         "what fell due by a clock that was ahead comes behind all others",
         "store/fold/partitions.py",
         "COALESCE(MIN(waits_since_ms, ?8), ?8)",
         "COALESCE(waits_since_ms, ?8)",
-        "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest[still due]",
+        "service/rounds/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest[still due]",
     ),
     Mutant(
         "an expiry that failed by a clock that was ahead keeps its table from the next",
@@ -418,7 +418,7 @@ MUTANTS = (
         "iceberg/scan.py",
         "is_appended = appends.count == len(others) and not delta.deletes",
         "is_appended = appends.count > 0 and not delta.deletes",
-        "service/test_minor.py::test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended",
+        "service/jobs/test_minor.py::test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended",
     ),
     Mutant(
         "one short pause of its writers does not keep a partition hot",

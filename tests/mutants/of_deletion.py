@@ -33,7 +33,7 @@ MUTANTS = (
         "core/deletion.py",
         "least = max(evidence.seen_through, 0 if seen is None else seen.sequence_number)",
         "least = 0 if seen is None else seen.sequence_number",
-        "service/test_expiries_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
+        "service/jobs/test_expiries_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
     ),
     Mutant(
         "files go that a snapshot reaches",
@@ -100,14 +100,14 @@ MUTANTS = (
     ),
     Mutant(
         "a location that is spelled in no plain way keeps nothing",
-        "service/neighbours.py",
+        "service/jobs/neighbours.py",
         "update(map(folder, taken_for(one.location)))",
         "add(folder(one.location))",
-        "service/test_layers.py::test_a_file_in_another_tables_folder_stays_however_that_is_spelled",
+        "service/jobs/test_layers.py::test_a_file_in_another_tables_folder_stays_however_that_is_spelled",
     ),
     Mutant(
         "a table that is called as a namespace is deletes in the folders of that namespace's tables",
-        "service/neighbours.py",
+        "service/jobs/neighbours.py",
         'if below.startswith(f"{name}."):',
         "if False:",
         "authority/test_named_folders.py::test_a_folder_that_is_named_for_a_table_is_entered_from_no_other",
@@ -295,10 +295,10 @@ MUTANTS = (
     ),
     Mutant(
         "a search for files that may go loads as many slow tables as there are",
-        "service/deletions.py",
+        "service/jobs/deletions.py",
         "if began is not False or self.monotonic_s() >= until_s:",
         "if began is not False:",
-        "service/test_deletions.py::"
+        "service/jobs/test_deletions.py::"
         "test_tables_that_come_slowly_and_are_others_by_now_keep_the_loop_for_one_of_them",
     ),
 )

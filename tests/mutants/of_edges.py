@@ -108,10 +108,10 @@ MUTANTS = (
     ),
     Mutant(
         "time that a damaged record covers counts as watched",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         " if is_whole else None",
         "",
-        "service/test_rewriters.py::"
+        "service/tables/test_rewriters.py::"
         "test_a_damaged_record_of_an_older_version_tells_nothing_and_hides_no_other",
     ),
     Mutant(
@@ -702,9 +702,9 @@ MUTANTS = (
     ),
     Mutant(
         "a catalog without tables is told with every list",
-        "service/catalog_lists.py",
+        "service/tables/catalog_lists.py",
         "(self.newest is None or self.newest.names)",
         "True",
-        "service/test_listing.py::test_a_catalog_without_tables_is_told_once_as_one_of_another_name_would_be",
+        "service/tables/test_listing.py::test_a_catalog_without_tables_is_told_once_as_one_of_another_name_would_be",
     ),
 )

@@ -2,11 +2,11 @@
 
 from mutants.mutant import Mutant
 
-LAST_LOOK = "service/last_look.py"
-BARRIER = "service/failing_tables.py"
-FOLLOW = "service/follow.py"
-INTAKE = "service/intake.py"
-LAYERS = "service/test_layers.py::"
+LAST_LOOK = "service/jobs/last_look.py"
+BARRIER = "service/tables/failing_tables.py"
+FOLLOW = "service/tables/follow.py"
+INTAKE = "service/topics/intake.py"
+LAYERS = "service/jobs/test_layers.py::"
 
 MUTANTS = (
     Mutant(
@@ -14,7 +14,7 @@ MUTANTS = (
         "store/database.py",
         "if not isinstance(err, sqlite3.OperationalError):",
         "if isinstance(err, sqlite3.IntegrityError | OverflowError):",
-        "service/test_one_bad_table.py::test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table",
+        "service/tables/test_one_bad_table.py::test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table",
     ),
     # Damaged manifests
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS = (
         BARRIER,
         "is_away and not isinstance(err, NotYetKnown | StoreAway | TableSilent)",
         "is_away and not isinstance(err, StoreAway | TableSilent)",
-        "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+        "service/tables/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table whose metadata comes slowly is a catalog that is away",
@@ -59,37 +59,37 @@ MUTANTS = (
         "iceberg/questions.py",
         "if table is not None and is_time_out(err) and self._is_table_alone(table):",
         "if False:",
-        "service/test_hanging_tables.py::"
+        "service/tables/test_hanging_tables.py::"
         "test_tables_that_hang_keep_no_other_from_being_looked_at_after_a_start",
     ),
     Mutant(
         "a table that comes too slowly is waited for again by whatever else asks for it",
-        "service/unfinished_operations.py",
+        "service/jobs/unfinished_operations.py",
         "                self.barrier.put_aside(one)\n",
         "                pass\n",
-        "service/test_slow_loop.py::"
+        "service/tables/test_slow_loop.py::"
         "test_a_table_that_comes_too_slowly_is_waited_for_once_though_an_operation_of_it_is_open",
     ),
     Mutant(
         "a loop that begins something with a slow table is stuck",
-        "service/rounds.py",
+        "service/rounds/rounds.py",
         "        self.health.ticked_at_s = self.monotonic_s()  # what comes next may load the table again\n",
         "",
-        "service/test_slow_loop.py::test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins",
+        "service/tables/test_slow_loop.py::test_a_loop_that_waits_for_slow_tables_is_alive_whatever_it_begins",
     ),
     Mutant(
         "one turn of the loop waits for a slow table in each part of a round",
         "service/loop.py",
         "if self.monotonic_s() - began_s >= budget_s:",
         "if False:",
-        "service/test_slow_loop.py::test_events_are_taken_in_between_the_parts_of_a_round_that_took_long",
+        "service/tables/test_slow_loop.py::test_events_are_taken_in_between_the_parts_of_a_round_that_took_long",
     ),
     Mutant(
         "tables that hang are a catalog that is away where no other table is asked for",
         "iceberg/silent_tables.py",
         "if comes(witness):",
         "if False:",
-        "service/test_hanging_tables.py::"
+        "service/tables/test_hanging_tables.py::"
         "test_a_catalog_that_hangs_about_some_tables_is_not_away_where_no_other_is_asked_for",
     ),
     Mutant(
@@ -97,33 +97,33 @@ MUTANTS = (
         BARRIER,
         "self._over(name)\n        was_outage",
         "self.forget(name)\n        was_outage",
-        "service/test_failing_tables.py::test_a_table_fails_until_nothing_of_it_does",
+        "service/tables/test_failing_tables.py::test_a_table_fails_until_nothing_of_it_does",
     ),
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused | NoWord)",
         "isinstance(err, Unavailable)",
-        "service/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+        "service/tables/test_failing_tables.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table that fails is tried again in every round",
         BARRIER,
         "FIRST_PAUSE_S * 2 ** min(known.failures, 20)",
         "FIRST_PAUSE_S",
-        "service/test_failing_tables.py::test_pauses_grow_and_end_with_success",
+        "service/tables/test_failing_tables.py::test_pauses_grow_and_end_with_success",
     ),
     Mutant(
         "a table that fails is not set aside",
         BARRIER,
         "            self.put_aside(key, is_away=False)\n",
         "",
-        "service/test_failing_tables.py::test_pauses_grow_and_end_with_success",
+        "service/tables/test_failing_tables.py::test_pauses_grow_and_end_with_success",
     ),
     # What is announced, and what is believed of it
     Mutant(
         "our own commits are not announced",
-        "service/announcer.py",
+        "service/topics/announcer.py",
         "self.events.publish(self._recorded_event(row.state.table, recorded[0]))",
         "pass",
         "service/test_path.py::test_our_own_commit_is_announced",
@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "a copy in a folder of its own is told as a second entry",
-        "service/two_names.py",
+        "service/tables/two_names.py",
         "if folder(second.location) == folder(known.location):",
         "if True:",
         "authority/test_two_entries.py::"
@@ -162,21 +162,21 @@ MUTANTS = (
         FOLLOW,
         "            self._two_names.own(name)\n",
         "",
-        "service/test_two_names.py::test_answers_about_another_table_that_come_hours_apart_halt_nobody",
+        "service/tables/test_two_names.py::test_answers_about_another_table_that_come_hours_apart_halt_nobody",
     ),
     Mutant(
         "a table is halted as a second entry without another look",
         FOLLOW,
         "if lies.uuid == table.uuid:",
         "if True:",
-        "service/test_two_names.py::test_a_table_is_asked_for_once_more_before_it_is_halted_as_a_second_entry",
+        "service/tables/test_two_names.py::test_a_table_is_asked_for_once_more_before_it_is_halted_as_a_second_entry",
     ),
     Mutant(
         "a table that was not found once is gone",
-        "service/missing_tables.py",
+        "service/tables/missing_tables.py",
         "if listing is None or now_s - since_s < for_s:",
         "if listing is None:",
-        "service/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",
+        "service/tables/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
     Mutant(
         "a ledger that is ahead of the fold after a crash is not noticed",
@@ -190,7 +190,7 @@ MUTANTS = (
         INTAKE,
         "if event is not None and key != event.table_uuid.encode():",
         "if False:",
-        "service/test_bad_input.py::test_an_event_under_another_key_is_refused",
+        "service/topics/test_bad_input.py::test_an_event_under_another_key_is_refused",
     ),
     Mutant(
         "an event that moves the totals is believed",
@@ -204,14 +204,14 @@ MUTANTS = (
         INTAKE,
         "expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)",
         "expires_at_ms = intent.expires_at_ms",
-        "service/test_last_look.py::test_an_intent_lasts_no_longer_than_the_daemon_allows",
+        "service/jobs/test_last_look.py::test_an_intent_lasts_no_longer_than_the_daemon_allows",
     ),
     Mutant(
         "messages that could not be saved before a commit are lost",
         LAST_LOOK,
         "            self.events.undo(messages)\n",
         "            pass\n",
-        "service/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
+        "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
     ),
     Mutant(
         "a counter that moved while we were wrong never alarms again",
@@ -225,13 +225,13 @@ MUTANTS = (
         "iceberg/list_tables.py",
         "if breaker.left_s > 0 or lost_s >= SILENCE_S:",
         "if breaker.left_s > 0:",
-        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+        "service/tables/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
     ),
     Mutant(
         "namespaces that were silent are asked before those that answer",
         "iceberg/list_tables.py",
         "silent[one][0].left_s if one in silent",
         "silent[one][0].left_s if False",
-        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+        "service/tables/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
     ),
 )

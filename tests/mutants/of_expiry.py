@@ -3,7 +3,7 @@
 from mutants.mutant import Mutant
 
 EXPIRY = "iceberg/test_expiry.py::"
-ASTRAY = "service/test_astray.py::"
+ASTRAY = "service/jobs/test_astray.py::"
 
 MUTANTS = (
     Mutant(
@@ -118,14 +118,14 @@ MUTANTS = (
         "store/fold/writers.py",
         "intent.at_ms if intent.since_ms is None else intent.since_ms",
         "intent.at_ms",
-        "service/test_expiries_beside_upserts.py::test_and_where_a_renewal_is_the_first_that_is_heard_of_it",
+        "service/jobs/test_expiries_beside_upserts.py::test_and_where_a_renewal_is_the_first_that_is_heard_of_it",
     ),
     Mutant(
         "a renewal forgets when its intent was opened",
         "store/fold/writers.py",
         "min(said_ms, _intent_of(uuid, *row).at_ms)",
         "said_ms",
-        "service/test_expiries_beside_upserts.py::test_what_an_upsert_began_on_stays_while_it_renews_its_intent",
+        "service/jobs/test_expiries_beside_upserts.py::test_what_an_upsert_began_on_stays_while_it_renews_its_intent",
     ),
     Mutant(
         "all that a snapshot that is astray shares with its parent is marked",
@@ -166,10 +166,10 @@ MUTANTS = (
     ),
     Mutant(
         "nobody is told that the files of an expiry stay",
-        "service/expiries.py",
+        "service/jobs/expiries.py",
         'outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")',
         "pass",
-        "service/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
+        "service/jobs/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
     ),
     Mutant(
         "no place of ingest is kept",
@@ -190,7 +190,7 @@ MUTANTS = (
         "core/planner/retention.py",
         "elif number >= needed_from:",
         "elif number == needed_from:",
-        "service/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
+        "service/jobs/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
     ),
     Mutant(
         "what several branches keep is what one of them does",
@@ -383,10 +383,10 @@ MUTANTS = (
     ),
     Mutant(
         "an expiry loses its marks before its end is saved",
-        "service/operations.py",
+        "service/jobs/operations.py",
         "        with self.ledger.transaction():\n            if settle_marks",
         "        if True:\n            if settle_marks",
-        "service/test_fates_of_expiries.py::"
+        "service/jobs/test_fates_of_expiries.py::"
         "test_where_the_end_of_an_expiry_that_landed_is_not_saved_it_is_known_afterwards[a tag was lost]",
     ),
     Mutant(

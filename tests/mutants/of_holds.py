@@ -2,9 +2,9 @@
 
 from mutants.mutant import Mutant
 
-LAYERS = "service/test_layers.py::"
-HOLDS = "service/holds.py"
-AGE = "service/ledger_age.py"
+LAYERS = "service/jobs/test_layers.py::"
+HOLDS = "service/topics/holds.py"
+AGE = "service/topics/ledger_age.py"
 
 MUTANTS = (
     Mutant(
@@ -12,15 +12,15 @@ MUTANTS = (
         "store/ledger/ledger.py",
         '        except StoreError as err:\n            return f"why it was held back cannot be read: {err}"\n',
         "        except ZeroDivisionError:\n            return None\n",
-        "service/test_damaged_holds.py::"
+        "service/topics/test_damaged_holds.py::"
         "test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_lifted[True-no JSON]",
     ),
     Mutant(
         "a hold whose row is damaged stays for ever, whatever the topic says of it",
-        "service/holds.py",
+        "service/topics/holds.py",
         "known = self._known(key)",
         "known = self._ledger.hold_under(key)",
-        "service/test_damaged_holds.py::test_a_damaged_hold_is_mended_from_the_topic[no JSON-it is lifted]",
+        "service/topics/test_damaged_holds.py::test_a_damaged_hold_is_mended_from_the_topic[no JSON-it is lifted]",
     ),
     # Holds
     Mutant(
@@ -32,28 +32,28 @@ MUTANTS = (
     ),
     Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",
-        "service/holds.py",
+        "service/topics/holds.py",
         "self._take_or_reject(key, value)",
         "self._take(key, value)",
-        "service/test_holds_of_others.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
+        "service/topics/test_holds_of_others.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
     ),
     Mutant(
         "a hold may have a number with which nobody can count",
-        "service/holds.py",
+        "service/topics/holds.py",
         "hold = _within_bounds(from_json(Hold, value.decode()))",
         "hold = from_json(Hold, value.decode())",
-        "service/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+        "service/topics/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
     ),
     Mutant(
         "a mistake of ours in a round ends the daemon",
-        "service/failing_tables.py",
+        "service/tables/failing_tables.py",
         "            self._failed(name, what, name, err)\n            return False\n",
         "            raise\n",
         "service/test_own_mistakes.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
     ),
     Mutant(
         "work begins though what is held back was not read",
-        "service/rounds.py",
+        "service/rounds/rounds.py",
         "        self._may_begin = False\n",
         "        self._may_begin = True\n",
         "service/test_own_mistakes.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
@@ -63,42 +63,42 @@ MUTANTS = (
         "service/loop.py",
         "self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])",
         "self.fold.touch(hold.uuid, None)",
-        "service/test_holds.py::test_what_is_held_of_one_partition_has_no_other_decided_again",
+        "service/topics/test_holds.py::test_what_is_held_of_one_partition_has_no_other_decided_again",
     ),
     Mutant(
         "a hold is told as lifted",
         HOLDS,
         "self._topic.write(key, value)",
         "self._topic.write(key, None)",
-        "service/test_holds_of_others.py::test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted",
+        "service/topics/test_holds_of_others.py::test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted",
     ),
     Mutant(
         "a hold that was lost on the topic is not told again",
         HOLDS,
         "            if reading.is_whole:\n                self._ledger.tell_again(but=reading.records.keys())\n",
         "",
-        "service/test_holds_of_others.py::test_a_topic_that_was_lost_is_told_what_the_ledgers_know",
+        "service/topics/test_holds_of_others.py::test_a_topic_that_was_lost_is_told_what_the_ledgers_know",
     ),
     Mutant(
         "what could not be told yet is lifted by what stands there",
         HOLDS,
         'if key not in waiting and not key.endswith(f"/{SUFFIX}"):',
         'if not key.endswith(f"/{SUFFIX}"):',
-        "service/test_holds_of_others.py::test_a_halt_that_could_not_be_told_holds_here_and_is_told_later",
+        "service/topics/test_holds_of_others.py::test_a_halt_that_could_not_be_told_holds_here_and_is_told_later",
     ),
     Mutant(
         "what only a newer version understands holds nothing back",
         HOLDS,
         "return _of_a_newer_version(key, value, err)",
         "raise",
-        "service/test_holds_of_others.py::test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted",
+        "service/topics/test_holds_of_others.py::test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted",
     ),
     Mutant(
         "a record under another table's key is believed",
         HOLDS,
         "if hold.key != key:",
         "if False:",
-        "service/test_holds_of_others.py::test_a_record_under_another_tables_key_holds_nothing",
+        "service/topics/test_holds_of_others.py::test_a_record_under_another_tables_key_holds_nothing",
     ),
     # The ledger's age
     Mutant(
@@ -141,6 +141,6 @@ MUTANTS = (
         "store/fold/journal.py",
         "CAST(prior AS BLOB)",
         "prior",
-        "service/test_damaged_rows.py::test_a_row_that_cannot_be_read_costs_its_table_a_scan_and_no_other_anything[journal prior is no text]",
+        "service/tables/test_damaged_rows.py::test_a_row_that_cannot_be_read_costs_its_table_a_scan_and_no_other_anything[journal prior is no text]",
     ),
 )

@@ -3,8 +3,8 @@
 from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
-FOUND = "service/test_searches.py::"
-REWRITERS = "service/test_rewriters.py::"
+FOUND = "service/jobs/test_searches.py::"
+REWRITERS = "service/tables/test_rewriters.py::"
 
 MUTANTS = (
     Mutant(
@@ -40,7 +40,7 @@ MUTANTS = (
     ),
     Mutant(
         "a search of which the daemon died is begun again at once",
-        "service/searches.py",
+        "service/jobs/searches.py",
         'Refusal(Reason.CRASHED, "the daemon ended',
         'Refusal(Reason.STOPPED, "the daemon ended',
         FOUND + "test_a_search_that_takes_the_daemon_with_it_is_not_begun_again_at_once",
@@ -81,7 +81,7 @@ MUTANTS = (
         "core/deletion.py",
         "if name_of(mark.path) in evidence.names:",
         "if False:",
-        "service/test_orphans.py::test_what_is_found_again_within_the_grace_stays",
+        "service/jobs/test_orphans.py::test_what_is_found_again_within_the_grace_stays",
     ),
     Mutant(
         "the version that the catalog was set back to goes",
@@ -151,7 +151,7 @@ MUTANTS = (
         "core/deletion.py",
         "    if mark.cause in evidence.beside:\n",
         "    if False:\n",
-        "service/test_metadata_versions.py::test_where_somebody_else_writes_the_table_through_another_catalog_nothing_goes",
+        "service/jobs/test_metadata_versions.py::test_where_somebody_else_writes_the_table_through_another_catalog_nothing_goes",
     ),
     Mutant(
         "a history that goes on elsewhere is noticed by its numbers alone",
@@ -202,25 +202,25 @@ MUTANTS = (
         "store/ledger/accounts.py",
         "SELECT sequence_number FROM seen WHERE uuid = ?",
         "SELECT MAX(sequence_number) FROM accounts WHERE uuid = ?",
-        "service/test_metadata_versions.py::test_a_number_that_an_event_made_up_keeps_nothing_from_going",
+        "service/jobs/test_metadata_versions.py::test_a_number_that_an_event_made_up_keeps_nothing_from_going",
     ),
     Mutant(
         "nobody remembers over a restart how far a table had come",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         "    ledger.see(uuid, loaded.seen_through, now_ms)\n",
         "",
-        "service/test_metadata_versions.py::test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it",
+        "service/jobs/test_metadata_versions.py::test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it",
     ),
     Mutant(
         "versions of another table are looked at again at each search",
         "iceberg/orphans.py",
         """ and f"{home}{part}{file.name}" not in wanted.theirs""",
         "",
-        "service/test_metadata_versions.py::test_versions_of_a_table_of_before_are_looked_at_once",
+        "service/jobs/test_metadata_versions.py::test_versions_of_a_table_of_before_are_looked_at_once",
     ),
     Mutant(
         "what was found goes by the age of a policy that is over",
-        "service/deletions.py",
+        "service/jobs/deletions.py",
         "expired, neighbours, found_before, through,",
         "expired, neighbours, {}, through,",
         FOUND + "test_an_age_that_is_raised_within_the_grace_is_obeyed",
@@ -244,7 +244,7 @@ MUTANTS = (
         "core/orphans.py",
         "return not is_hidden and",
         "return True and",
-        "service/test_orphans.py::test_orphans_go_and_nothing_else_does",
+        "service/jobs/test_orphans.py::test_orphans_go_and_nothing_else_does",
     ),
     Mutant(
         "what a writer is about to commit is an orphan",
@@ -272,21 +272,21 @@ MUTANTS = (
         "core/orphans.py",
         "if is_little or found.files <= found.listed * max_share:",
         "if True:",
-        "service/test_orphans.py::test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",
+        "service/jobs/test_orphans.py::test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",
     ),
     Mutant(
         "a search that is no answer is an empty folder",
         "clients/listing.py",
         "    if not isinstance(err, FileNotFoundError):\n        raise err\n",
         "    return\n",
-        "service/test_orphans.py::test_a_folder_that_cannot_be_listed_is_no_empty_one",
+        "service/jobs/test_orphans.py::test_a_folder_that_cannot_be_listed_is_no_empty_one",
     ),
     Mutant(
         "links on a disk are followed",
         "clients/listing.py",
         "os.walk(root, onerror=_unless_missing)",
         "os.walk(root, onerror=_unless_missing, followlinks=True)",
-        "service/test_orphans.py::test_links_lead_nowhere",
+        "service/jobs/test_orphans.py::test_links_lead_nowhere",
     ),
     Mutant(
         "equality deletes are converted though somebody else's rewrite may be open",
@@ -304,7 +304,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a state has seen of others who rewrite is not kept",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         "rewritten_in = state.rewritten_in  # it came and expired between two looks",
         "pass",
         REWRITERS + "test_one_that_came_and_expired_between_two_looks_is_remembered",
@@ -318,28 +318,28 @@ MUTANTS = (
     ),
     Mutant(
         "what expired unseen counts as watched",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         "if state is None:\n        followed =",
         "if False:\n        followed =",
         REWRITERS + "test_what_expired_while_no_daemon_was_there_begins_the_fortnight_again",
     ),
     Mutant(
         "what only a search or a deletion has read counts as watched",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         "followed = ledger.followed_through(uuid)",
         "followed = ledger.seen_through(uuid)",
         REWRITERS + "test_what_only_a_search_has_read_counts_as_unseen",
     ),
     Mutant(
         "a history counts as followed as far as any answer of the catalog has shown the table",
-        "service/rewriters.py",
+        "service/tables/rewriters.py",
         "ledger.follow(uuid, _last_number(loaded))",
         "ledger.follow(uuid, loaded.seen_through)",
         REWRITERS + "test_what_another_replica_has_shown_to_a_search_counts_as_unseen",
     ),
     Mutant(
         "a job that converts equality deletes is committed whoever rewrites by now",
-        "service/last_look.py",
+        "service/jobs/last_look.py",
         "if job.converts_equality and (why := why_not_converted(row.facts)) is not None:",
         "if (why := None):",
         REWRITERS + "test_a_rewrite_of_somebody_elses_is_remembered_once_it_has_expired[]",

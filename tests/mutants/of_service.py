@@ -2,18 +2,18 @@
 
 from mutants.mutant import Mutant
 
-EXPIRIES = "service/expiries.py"
-DELETIONS = "service/deletions.py"
+EXPIRIES = "service/jobs/expiries.py"
+DELETIONS = "service/jobs/deletions.py"
 MARKS = "store/ledger/deletions.py"
-LAYERS = "service/test_layers.py::"
+LAYERS = "service/jobs/test_layers.py::"
 
 MUTANTS = (
     Mutant(
         "of each table all its metadata is kept, however much it is",
-        "service/kept_tables.py",
+        "service/tables/kept_tables.py",
         "if sum(self._large.values()) <= self._others_bytes:",
         "if True:",
-        "service/test_kept_tables.py::"
+        "service/tables/test_kept_tables.py::"
         "test_of_tables_with_much_metadata_so_many_are_kept_as_fit[of others the largest goes first]",
     ),
     Mutant(
@@ -25,17 +25,17 @@ MUTANTS = (
     ),
     Mutant(
         "a table is measured between the last look and the swap",
-        "service/follow.py",
+        "service/tables/follow.py",
         "        self.kept.keep(self._catalog.light(loaded))\n",
         "        self.kept.keep(self._catalog.light(loaded))\n        self.kept.measure()\n",
-        "service/test_kept_tables.py::test_between_the_last_look_and_the_swap_no_table_is_measured",
+        "service/tables/test_kept_tables.py::test_between_the_last_look_and_the_swap_no_table_is_measured",
     ),
     Mutant(
         "what is kept of tables is measured by nobody",
-        "service/follow.py",
+        "service/tables/follow.py",
         "            self.kept.measure()\n",
         "",
-        "service/test_kept_tables.py::"
+        "service/tables/test_kept_tables.py::"
         "test_tables_that_are_too_large_to_be_kept_are_followed_and_compacted_all_the_same",
     ),
     Mutant(
@@ -43,163 +43,163 @@ MUTANTS = (
         "iceberg/catalog.py",
         "model_copy(update=left | {name: [] for name in OF_CONFIRMATIONS})",
         "model_copy(update=left)",
-        "service/test_kept_tables.py::"
+        "service/tables/test_kept_tables.py::"
         "test_what_is_kept_of_a_table_is_measured_without_what_only_a_confirmation_needs",
     ),
     Mutant(
         "work begins that the broker would not let us commit",
-        "service/rounds.py",
+        "service/rounds/rounds.py",
         "if self._may_begin and self._is_ruled and self.owned.ask_again():",
         "if self._may_begin and self._is_ruled:",
-        "service/test_table_ownership.py::test_nothing_is_begun_that_could_not_be_committed[count]",
+        "service/jobs/test_table_ownership.py::test_nothing_is_begun_that_could_not_be_committed[count]",
     ),
     # Dead stores
     Mutant(
         "operations left open in dead buckets take the loop's time",
-        "service/unfinished_operations.py",
+        "service/jobs/unfinished_operations.py",
         "if self.barrier.is_away or self.monotonic_s() >= deadline_s:",
         "if self.barrier.is_away:",
-        "service/test_no_answers.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
+        "service/tables/test_no_answers.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
     ),
     Mutant(
         "an operation that cannot be read keeps all others open",
-        "service/unfinished_operations.py",
+        "service/jobs/unfinished_operations.py",
         "for job_id, name in self.ledger.open_jobs().items()",
         "for job_id, name in ((one.job_id, one.table.name) for one, _ in self.ledger.unfinished())",
-        "service/test_one_bad_table.py::test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled[no JSON]",
+        "service/tables/test_one_bad_table.py::test_an_operation_that_cannot_be_read_keeps_no_other_from_being_settled[no JSON]",
     ),
     Mutant(
         "tables in dead buckets that a source names take the loop's time",
-        "service/relay.py",
+        "service/topics/relay.py",
         "if now_s >= deadline_s or not self._may_ask():",
         "if False:",
-        "service/test_relay_trouble.py::"
+        "service/topics/test_relay_trouble.py::"
         "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
     ),
     Mutant(
         "tables in dead buckets that a source names cost a time-out in each turn of the loop",
-        "service/relay.py",
+        "service/topics/relay.py",
         "return not self._lost.is_used_up and",
         "return True and",
-        "service/test_relay_trouble.py::"
+        "service/topics/test_relay_trouble.py::"
         "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
     ),
     Mutant(
         "a table for which the loop has waited is waited for each time that a source names it",
-        "service/relay.py",
+        "service/topics/relay.py",
         "if self.barrier.is_aside(name)]:",
         "if False]:",
-        "service/test_relay_trouble.py::"
+        "service/topics/test_relay_trouble.py::"
         "test_what_a_round_has_set_aside_is_let_go_and_the_round_finds_it[damaged]",
     ),
     Mutant(
         "a table that hangs is asked for again and again because a source has named it",
-        "service/relay.py",
+        "service/topics/relay.py",
         "if isinstance(err, StoreAway | TableSilent | TooLong):",
         "if False:",
-        "service/test_relay_trouble.py::"
+        "service/topics/test_relay_trouble.py::"
         "test_a_table_for_which_the_loop_waits_in_vain_is_let_go_at_once_and_a_round_asks_for_it",
     ),
     Mutant(
         "a flood for one table takes the loop's time",
-        "service/relay.py",
+        "service/topics/relay.py",
         "if self.monotonic_s() >= deadline_s:\n                return",
         "if False:\n                return",
-        "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
+        "service/topics/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
     ),
     Mutant(
         "a mistake of ours at one table keeps what sources name of the others waiting",
-        "service/relay.py",
+        "service/topics/relay.py",
         '                self._try_later(name, f"{type(err).__name__}: {err}\\n{trace}")\n',
         "                raise\n",
-        "service/test_relay_trouble.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
+        "service/topics/test_relay_trouble.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
     ),
     Mutant(
         "a snapshot whose files are refused keeps what sources name of the others waiting",
-        "service/relay.py",
+        "service/topics/relay.py",
         "            raise Unreadable(str(err)) from err\n",
         "            raise\n",
-        "service/test_relay_trouble.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
+        "service/topics/test_relay_trouble.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
     ),
     Mutant(
         "while enough waits of what sources name, the group takes it for one that has died",
-        "service/relay.py",
+        "service/topics/relay.py",
         "        self._hear(wanted=not is_away and self._has_room())\n",
         "        if not is_away and self._has_room():\n            self._hear(wanted=True)\n",
-        "service/test_relay_trouble.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
+        "service/topics/test_relay_trouble.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
     ),
     Mutant(
         "what sources name is acknowledged before it is announced",
-        "service/relay_progress.py",
+        "service/topics/relay_progress.py",
         "min((*self._open[part], following))",
         "following",
-        "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
+        "service/topics/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
     ),
     Mutant(
         "tables that cannot be read keep what sources name of the others from being acknowledged",
-        "service/relay.py",
+        "service/topics/relay.py",
         "tries + 1)\n        self._progress.done(place for place, _ in self._waiting[name])\n",
         "tries + 1)\n",
-        "service/test_relay_trouble.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
+        "service/topics/test_relay_trouble.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
     ),
     Mutant(
         "tables in dead buckets keep new messages of the sources from being heard",
-        "service/relay.py",
+        "service/topics/relay.py",
         "return len(self._waiting) < MAX_WAITING and all(behind)",
         "return not self._ready() and len(self._waiting) < MAX_WAITING",
-        "service/test_relay_trouble.py::"
+        "service/topics/test_relay_trouble.py::"
         "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
     ),
     Mutant(
         "a namespace that hangs keeps new messages of the sources from being heard",
-        "service/relay.py",
+        "service/topics/relay.py",
         "name in self._put_off or self.barrier.doubt(name) for name",
         "name in self._put_off for name",
-        "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+        "service/topics/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables of a namespace that hangs stand before all others that sources name",
-        "service/relay.py",
+        "service/topics/relay.py",
         "key=lambda name: (self.barrier.doubt(name), since[name])",
         "key=lambda name: since[name]",
-        "service/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+        "service/topics/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables that come slowly take the loop's time, each time that a source names them",
-        "service/relay.py",
+        "service/topics/relay.py",
         "(self._lost.came if came else self._lost.add)(now_s - began_s)",
         "came or self._lost.add(now_s - began_s)",
-        "service/test_relay_trouble.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
+        "service/topics/test_relay_trouble.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
     ),
     Mutant(
         "tables that are announced wait for those of their namespace that hang",
-        "service/rounds.py",
+        "service/rounds/rounds.py",
         "is_silent = self.barrier.doubt(row.state.table.name) is Doubt.ITSELF",
         "is_silent = self.barrier.doubt(row.state.table.name) is not Doubt.NONE",
-        "service/test_hanging_tables.py::"
+        "service/tables/test_hanging_tables.py::"
         "test_nobody_is_asked_for_an_announced_table_because_another_of_its_namespace_hangs",
     ),
     Mutant(
         "tables that come slowly, and are new, make one round of hours",
-        "service/rounds.py",
+        "service/rounds/rounds.py",
         "        self._lost.came(self.monotonic_s() - began_s)\n",
         "",
-        "service/test_hanging_tables.py::test_new_tables_that_come_slowly_do_not_make_one_round",
+        "service/tables/test_hanging_tables.py::test_new_tables_that_come_slowly_do_not_make_one_round",
     ),
     Mutant(
         "a namespace that begins to hang costs a round for each of its tables before others are asked for",
-        "service/failing_tables.py",
+        "service/tables/failing_tables.py",
         "if isinstance(err, StoreAway | TableSilent):",
         "if isinstance(err, StoreAway):",
-        "service/test_hanging_tables.py::"
+        "service/tables/test_hanging_tables.py::"
         "test_a_namespace_that_begins_to_hang_keeps_no_other_waiting_for_all_its_tables",
     ),
     Mutant(
         "a slow table with a second entry has the loop count as stuck, for ever",
-        "service/follow.py",
+        "service/tables/follow.py",
         "        self.reading_time.tick()  # another table was loaded just before\n",
         "",
-        "service/test_slow_loop.py::test_a_slow_table_with_a_second_entry_is_halted_and_the_loop_lives",
+        "service/tables/test_slow_loop.py::test_a_slow_table_with_a_second_entry_is_halted_and_the_loop_lives",
     ),
     Mutant(
         "a dead-letter topic that is away stops everything else",
@@ -223,56 +223,56 @@ MUTANTS = (
         EXPIRIES,
         "if wanted and not set(wanted) & set(loaded.snapshots):",
         "if wanted:",
-        "service/test_expiries_that_fail.py::test_an_expiry_that_died_before_its_request_marks_nothing",
+        "service/jobs/test_expiries_that_fail.py::test_an_expiry_that_died_before_its_request_marks_nothing",
     ),
     Mutant(
         "an expiry whose end nobody knows counts as done",
         EXPIRIES,
         "if outcome.kind is OutcomeKind.DONE:",
         "if outcome.kind is not OutcomeKind.FAILED:",
-        "service/test_fates_of_expiries.py::test_an_expiry_whose_end_nobody_knows_confirms_no_mark",
+        "service/jobs/test_fates_of_expiries.py::test_an_expiry_whose_end_nobody_knows_confirms_no_mark",
     ),
     Mutant(
         "expired files have no grace",
         EXPIRIES,
         "together_ms(operation.table.uuid, self.now_ms(), self._grace_ms(operation))",
         "self.now_ms()",
-        "service/test_deletions.py::test_files_go_after_their_grace_and_not_before",
+        "service/jobs/test_deletions.py::test_files_go_after_their_grace_and_not_before",
     ),
     Mutant(
         "an expiry is judged by the table as it was minutes ago",
         EXPIRIES,
         "        self.follower.confirm_loaded(loaded)\n",
         "",
-        "service/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
+        "service/jobs/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),
     Mutant(
         "an expiry takes what the policy keeps by now",
         EXPIRIES,
         "staying = set(reading.snapshots) - set(going)",
         "staying = set()",
-        "service/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
+        "service/jobs/test_fates_of_expiries.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),
     Mutant(
         "files go though a tag was dropped with their snapshot",
         EXPIRIES,
         "        elif lost:\n",
         "        elif False:\n",
-        "service/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
+        "service/jobs/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
     ),
     Mutant(
         "another table under the name settles an expiry",
         EXPIRIES,
         "        if loaded.table.uuid != operation.table.uuid:\n            return False\n        if wanted",
         "        if wanted",
-        "service/test_fates_of_expiries.py::test_another_table_under_the_name_says_nothing_of_an_expiry",
+        "service/jobs/test_fates_of_expiries.py::test_another_table_under_the_name_says_nothing_of_an_expiry",
     ),
     Mutant(
         "an expiry of a table that moved away goes on",
         EXPIRIES,
         "if (moved := self.owned.moved(uuid, tenure)) is not None:",
         "if (moved := None) is not None:",
-        "service/test_holds.py::test_no_expiry_for_somebody_elses_table",
+        "service/topics/test_holds.py::test_no_expiry_for_somebody_elses_table",
     ),
     Mutant(
         "an expiry goes out uncounted",
@@ -365,7 +365,7 @@ MUTANTS = (
     ),
     Mutant(
         "no other table holds files back",
-        "service/neighbours.py",
+        "service/jobs/neighbours.py",
         "for one, is_claim in _others(places, mine, home):",
         "for one, is_claim in ():",
         LAYERS + "test_a_file_in_another_tables_folder_stays_however_that_is_spelled",
@@ -454,29 +454,29 @@ MUTANTS = (
         "store/ledger/accounts.py",
         "was_there = oldest is None or (not is_later and place < oldest)",
         "was_there = oldest is None or at_ms < oldest[1]",
-        "service/test_lost_stores.py::test_a_snapshot_by_a_clock_that_is_behind_is_announced_though_the_fold_is_lost",
+        "service/topics/test_lost_stores.py::test_a_snapshot_by_a_clock_that_is_behind_is_announced_though_the_fold_is_lost",
     ),
     Mutant(
         "a fold is believed beside a ledger that is older",
-        "service/ledger_age.py",
+        "service/topics/ledger_age.py",
         "if not ledger.is_known(uuid, head):",
         "if False:",
-        "service/test_lost_stores.py::test_what_was_found_and_not_announced_yet_is_announced_though_an_older_ledger_was_put_back",
+        "service/topics/test_lost_stores.py::test_what_was_found_and_not_announced_yet_is_announced_though_an_older_ledger_was_put_back",
     ),
     # Messages by the hundred
     Mutant(
         "verdicts wait for as long as messages do",
-        "service/consumer.py",
+        "service/topics/consumer.py",
         " or self.monotonic_s() - self._since_s >= VERDICTS_WITHIN_S",
         "",
-        "service/test_batches.py::test_verdicts_are_made_now_and_then_however_many_messages_wait",
+        "service/topics/test_batches.py::test_verdicts_are_made_now_and_then_however_many_messages_wait",
     ),
     Mutant(
         "each wait of a table is held against all of its waits",
-        "service/holds.py",
+        "service/topics/holds.py",
         "return self._ledger.hold_under(key)",
         "return {one.key: one for one in self._ledger.holds(key.partition('/')[0])}.get(key)",
-        "service/test_told_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
+        "service/topics/test_told_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
     ),
     Mutant(
         "a thread that is not given ends all commits for ever",

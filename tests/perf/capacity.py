@@ -28,7 +28,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.policy.policy import Expire
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import LoopConfig
-from isotherm.service.expiries import MARKED_AT_ONCE
+from isotherm.service.jobs.expiries import MARKED_AT_ONCE
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account
 from isotherm.store.ledger.ledger import MAX_BYTES

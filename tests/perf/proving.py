@@ -13,7 +13,7 @@ from isotherm.iceberg.remover import deleted, gathered
 from isotherm.iceberg.threads import never
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.deletions import FILES_AT_ONCE
+from isotherm.service.jobs.deletions import FILES_AT_ONCE
 from isotherm.service.ports import Sweep
 
 SWEPT = FILES_AT_ONCE

@@ -13,7 +13,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span, with_epochs
 from isotherm.runtime.clock import now_ms
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import TableMissing, Unavailable
 from support.in_process import InProcess
 from support.lab import (

@@ -19,7 +19,7 @@ from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, StateConfig
 from isotherm.service.loop import Service
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import LoadedTable
 from isotherm.store import Fold, Ledger
 from simulation.brokers import Brokers, SimulatedEvents, SimulatedHolds

@@ -25,7 +25,7 @@ from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.service.loop import Service
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import MemoryEvents, MemoryHolds, Topic
 from support.faults import FaultyCatalog

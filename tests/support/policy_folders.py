@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_folder import PolicyFolder
 
 GOOD = "tables: shop.*\ncold: {after: 1}\n"
 BETTER = "tables: shop.*\ncold: {after: 2}\n"

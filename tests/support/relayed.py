@@ -7,7 +7,7 @@ from isotherm.core import observations as seen
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Unavailable
-from isotherm.service.relay import Sources
+from isotherm.service.topics.relay import Sources
 from support.fakes import MemorySources, Topic
 
 TOPIC = "control-iceberg"

@@ -4,10 +4,10 @@ from pyiceberg.exceptions import TooManyRequestsError
 from requests import HTTPError, Response
 
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Unavailable
 from isotherm.service.survey.second_entries import SecondEntries
 from isotherm.service.survey.survey import NAMES_AT_ONCE, Survey
+from isotherm.service.tables.failing_tables import Barrier
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 

@@ -13,7 +13,7 @@ from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.runtime import logs
-from isotherm.service.operations import Operations
+from isotherm.service.jobs.operations import Operations
 from isotherm.store import Ledger
 from isotherm.store.ledger import Operation
 from isotherm.telemetry.job_metrics import MOST_STARTED

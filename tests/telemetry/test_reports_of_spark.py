@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from isotherm.core.observations import Reported
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
-from isotherm.service.scan_reports import ScanReports
+from isotherm.service.tables.scan_reports import ScanReports
 from isotherm.telemetry.http import serve
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from isotherm.core.observations import Reported
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
-from isotherm.service.scan_reports import LEAST_BYTES, MOST_BYTES_A_SECOND, ScanReports
+from isotherm.service.tables.scan_reports import LEAST_BYTES, MOST_BYTES_A_SECOND, ScanReports
 from isotherm.telemetry.http import serve
 from isotherm.telemetry.scan_reports import FILE_COLUMN, MAX_BYTES, answer, table_of
 

@@ -39,7 +39,7 @@ from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.past import read_past
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
-from isotherm.service.policy_folder import in_force
+from isotherm.service.policies.policy_folder import in_force
 from isotherm.store.database import StoreError
 from isotherm.store.ledger import Ledger
 

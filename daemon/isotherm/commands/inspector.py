@@ -23,9 +23,9 @@ from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.text import counted
-from isotherm.service.planning import Verdicts
-from isotherm.service.policy_folder import in_force
+from isotherm.service.policies.policy_folder import in_force
 from isotherm.service.ports import UnknownTable
+from isotherm.service.rounds.planning import Verdicts
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 
@@ -280,7 +280,7 @@ class Inspector:
         """
         from isotherm.core.orphans import Strangers
         from isotherm.iceberg.orphans import find
-        from isotherm.service.searches import search_of
+        from isotherm.service.jobs.searches import search_of
 
         row = self.row(table)
         resolved = self.verdicts.policy_of(row)

@@ -9,8 +9,8 @@ from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.config import IsothermConfig
-from isotherm.service.holds import read_hold
 from isotherm.service.ports import Unavailable
+from isotherm.service.topics.holds import read_hold
 from isotherm.store.database import to_json
 
 TIMEOUT_S = 15

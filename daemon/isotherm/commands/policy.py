@@ -38,8 +38,8 @@ from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG
 from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
-from isotherm.service.policy_folder import in_force
-from isotherm.service.policy_set import PolicySet, read_policies
+from isotherm.service.policies.policy_folder import in_force
+from isotherm.service.policies.policy_set import PolicySet, read_policies
 from isotherm.service.ports import UnknownTable
 from isotherm.store.database import StoreError
 

@@ -14,42 +14,42 @@ from isotherm.core.planner.plan import RULES
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.runtime.config import IsothermConfig
-from isotherm.service.admission import Admission
-from isotherm.service.announcer import Announcer
-from isotherm.service.catalog_lists import CatalogLists
-from isotherm.service.catalog_poller import Poller
-from isotherm.service.compactions import Compactions
-from isotherm.service.consumer import Consumer
-from isotherm.service.dead_letters import SetAside
-from isotherm.service.deletions import Deletions
-from isotherm.service.expiries import Expiries
-from isotherm.service.failing_tables import Barrier
-from isotherm.service.follow import Follower
 from isotherm.service.health import Health
-from isotherm.service.holds import Holds
-from isotherm.service.intake import Intake
-from isotherm.service.last_look import LastLook
-from isotherm.service.ledger_age import doubt_another_ledger, scan_what_the_ledger_lacks
-from isotherm.service.moved_tables import MovedTables
-from isotherm.service.operations import Operations
-from isotherm.service.planning import Verdicts
-from isotherm.service.policy_folder import PolicyFolder
-from isotherm.service.policy_reload import recall_policies, reload_policies
+from isotherm.service.jobs.compactions import Compactions
+from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.last_look import LastLook
+from isotherm.service.jobs.operations import Operations
+from isotherm.service.jobs.searches import Searches
+from isotherm.service.jobs.table_ownership import Owned
+from isotherm.service.jobs.table_work import TableWork
+from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
+from isotherm.service.policies.policy_folder import PolicyFolder
+from isotherm.service.policies.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
-from isotherm.service.pruning import Pruning
-from isotherm.service.reading_time import ReadingTime
-from isotherm.service.relay import Relay, Sources
-from isotherm.service.round_pace import RoundPace
-from isotherm.service.rounds import Rounds
-from isotherm.service.scan_reports import ScanCounter, ScanReports
-from isotherm.service.searches import Searches
-from isotherm.service.silent_tables import SilentTables
-from isotherm.service.spot_check import Recount
+from isotherm.service.rounds.admission import Admission
+from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.pruning import Pruning
+from isotherm.service.rounds.round_pace import RoundPace
+from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.survey import SecondEntries, Survey
-from isotherm.service.table_ownership import Owned
-from isotherm.service.table_work import TableWork
-from isotherm.service.tables_elsewhere import TablesElsewhere
-from isotherm.service.unfinished_operations import UnfinishedOperations
+from isotherm.service.tables.catalog_lists import CatalogLists
+from isotherm.service.tables.failing_tables import Barrier
+from isotherm.service.tables.follow import Follower
+from isotherm.service.tables.moved_tables import MovedTables
+from isotherm.service.tables.reading_time import ReadingTime
+from isotherm.service.tables.scan_reports import ScanCounter, ScanReports
+from isotherm.service.tables.silent_tables import SilentTables
+from isotherm.service.tables.spot_check import Recount
+from isotherm.service.tables.tables_elsewhere import TablesElsewhere
+from isotherm.service.topics.announcer import Announcer
+from isotherm.service.topics.catalog_poller import Poller
+from isotherm.service.topics.consumer import Consumer
+from isotherm.service.topics.dead_letters import SetAside
+from isotherm.service.topics.holds import Holds
+from isotherm.service.topics.intake import Intake
+from isotherm.service.topics.ledger_age import doubt_another_ledger, scan_what_the_ledger_lacks
+from isotherm.service.topics.relay import Relay, Sources
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 

@@ -13,7 +13,7 @@ from isotherm.core.observations import Reported
 from isotherm.runtime import http_server
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
-from isotherm.service.scan_reports import ScanReports
+from isotherm.service.tables.scan_reports import ScanReports
 from isotherm.telemetry import scan_reports
 
 

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from isotherm.contract.identity import name_from
 from isotherm.core.observations import Reported
-from isotherm.service.scan_reports import ScanReports
+from isotherm.service.tables.scan_reports import ScanReports
 
 MAX_BYTES: Final = 128 * 1024
 """A scan of 2,000 columns names them in some 60 kB."""

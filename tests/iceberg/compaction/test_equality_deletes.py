@@ -15,7 +15,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.rewriters import why_not_converted
 from isotherm.iceberg.values import loaded_table, rewritten_by_others
 from isotherm.runtime.clock import now_ms
-from isotherm.service.rewriters import note_seen
+from isotherm.service.tables.rewriters import note_seen
 from isotherm.store.ledger import Ledger
 from support.equality import APPLIED, CONVERTED, EVEN, ID, ODD, WHOLE, delete_by, files, keys
 from support.rewriting import (

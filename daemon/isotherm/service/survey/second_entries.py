@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason
-from isotherm.service.failing_tables import Barrier
 from isotherm.service.ports import Looked
+from isotherm.service.tables.failing_tables import Barrier
 from isotherm.store.ledger import Ledger
 
 A_TURN_FOR_S = 5.0

@@ -1,0 +1,400 @@
+"""Compactions from request to outcome: bound, started, committed or thrown away, written down.
+
+Binding reads manifests, which may take minutes, so it is done beside the loop; it leaves nothing behind. A job is in
+the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
+table before anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`.
+
+A job belongs to the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.decisions import Request
+from isotherm.core.model.holds import HoldKind
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Take
+from isotherm.core.model.outside import Outside
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.observations import JobStarted, TrySoon
+from isotherm.core.planner.view import Flight
+from isotherm.core.policy.policy import Compact, Policy
+from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.jobs.job_cancellation import disturbance
+from isotherm.service.jobs.last_look import LastLook
+from isotherm.service.jobs.operations import LATE_MS, Operations, begun
+from isotherm.service.jobs.table_ownership import MOVED, Owned
+from isotherm.service.ports import (
+    Bound,
+    Catalog,
+    EventSource,
+    Listener,
+    LoadedTable,
+    Maintainer,
+    TableMissing,
+    Unavailable,
+)
+from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.tables.failing_tables import Barrier
+from isotherm.service.tables.follow import Follower
+from isotherm.service.tables.loads_in_time import loaded_in_time
+from isotherm.service.topics.announcer import Announcer
+from isotherm.service.topics.holds import Holds
+from isotherm.service.topics.intake import Touched
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger, Operation
+
+
+@dataclass(slots=True)
+class Compactions:
+    """The compactions of this daemon."""
+
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    follower: Follower
+    last_look: LastLook
+    verdicts: Verdicts
+    holds: Holds
+    owned: Owned
+    announcer: Announcer
+    deletions: Deletions
+    operations: Operations
+    barrier: Barrier
+    listen: Listener
+    now_ms: Callable[[], int]
+    _binding: dict[str, tuple[Operation, LoadedTable]] = field(default_factory=dict)
+    """By job id: what is being bound to its files."""
+    _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
+    _tenures: dict[str, int | None] = field(default_factory=dict)
+    """By job id: the tenure of its table under which it began."""
+    _beside: set[str] = field(default_factory=set)
+    """The ids of jobs that appends do not disturb."""
+    _rewrites: dict[str, Rewrite] = field(default_factory=dict)
+    """By job id: what was written, once that is over."""
+    _ended: deque[tuple[str, Rewrite | Refusal]] = field(default_factory=deque)
+    """Rewrites that are over, with the ids of their jobs: they are committed in turn."""
+    _committing: str = ""
+    """The id of the job whose commit is under way, or empty."""
+
+    def __len__(self) -> int:
+        return len(self._binding) + len(self._running)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._binding or job_id in self._running
+
+    def _operations(self) -> list[Operation]:
+        """Everything that was begun and is not over."""
+        return [op for op, _ in (*self._binding.values(), *self._running.values())]
+
+    def flights(self, uuid: str) -> tuple[Flight, ...]:
+        """The jobs of one table that run."""
+        return tuple(
+            Flight(
+                op.job_id, op.action, op.partition, op.base_snapshot_id, op.started_at_ms, op.bytes_planned
+            )
+            for op in self._operations()
+            if op.table.uuid == uuid
+        )
+
+    def running(self) -> dict[str, int]:
+        """How many jobs run for each table, by uuid."""
+        return dict(Counter(operation.table.uuid for operation in self._operations()))
+
+    # Beginning
+
+    def begin(self, request: Request) -> bool:
+        """Begin to bind what was admitted; whether that began."""
+        row = self.fold.table(request.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or row.state.head is None:
+            return False
+        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
+        return self._begin(operation, request.decision.take or Take(), resolved.policy.compact)
+
+    def _begin(self, operation: Operation, take: Take, compact: Compact) -> bool:
+        uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
+        loaded = self.follower.loaded(uuid)
+        if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
+            return False
+        if self.deletions.check_clock(loaded) is not None:
+            return False  # whether a partition is quiet, and an intent over, is told by the clock
+        # Written down before: binding may take the daemon with it, as a rewrite may.
+        self.ledger.save(operation)
+        self._tenures[job_id] = self.events.tenure(uuid)
+        self._binding[job_id] = (operation, loaded)
+        if take.through_number is not None:
+            self._beside.add(job_id)
+        try:
+            self.maintainer.start_binding(
+                loaded,
+                key,
+                job_id,
+                operation.label,
+                take,
+                int(compact.target_file_size),
+                operation.policy_hash,
+                operation.why,
+                sort=compact.sort,
+            )
+        except BaseException:
+            self._let_go(job_id)
+            self.ledger.forget_operation(job_id)
+            raise
+        self.fold.touch(uuid, [key])
+        return True
+
+    def start_bound(self) -> int:
+        """Start the rewrites of the jobs that are bound by now; gives how many."""
+        started = 0
+        for job_id, bound in self.maintainer.bound():
+            if job_id not in self._binding:
+                continue
+            operation, loaded = self._binding.pop(job_id)
+            # Under a key of its own: that the table is looked at well says nothing of its manifests.
+            key = f"{operation.table.uuid}/{operation.action}"
+            with self.barrier.around(operation.table.name, "beginning to compact", key):
+                started += self._start(operation, loaded, bound)
+                self.barrier.forget(key)
+            if job_id not in self._running:
+                self._tenures.pop(job_id, None)
+                self._beside.discard(job_id)
+                self._touch(operation)
+        return started
+
+    def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Refusal | Unavailable) -> bool:
+        if isinstance(bound, Unavailable):
+            self.ledger.forget_operation(operation.job_id)
+            raise bound
+        if isinstance(bound, Refusal):
+            self.operations.end(operation, Outcome.refused(operation.job_id, bound))
+            self._set_back(operation, bound)
+            return False
+        job, uuid = bound.job, operation.table.uuid
+        operation = replace(operation, files_before=bound.live_data_files, bytes_planned=job.read_bytes)
+        self.ledger.save(operation, job)
+        self.maintainer.start(loaded, job)
+        self._running[job.job_id] = (operation, job)
+        self.fold.touch(uuid, [job.partition])
+        files = len(job.data_files) + len(job.delete_files)
+        table, action, label = operation.table, operation.action, operation.label
+        self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
+        return True
+
+    def finish(self) -> None:
+        """Commit what was rewritten, one job after another, or clean up after what failed.
+
+        A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
+        """
+        self._ended.extend(self.maintainer.finished())
+        while self._committing or self._begin_commit():
+            if not self._go_on(self._last_look):
+                return
+
+    def _begin_commit(self) -> bool:
+        """Begin the commit of the rewrite that ended first. Returns whether one is under way."""
+        while self._ended and self.operations.may_commit(Action.COMPACT, self._ended[0][0]):
+            job_id, result = self._ended.popleft()
+            if job_id not in self._running:
+                continue
+            operation, job = self._running[job_id]
+            with self._ending(operation):
+                if isinstance(result, Refusal):
+                    self._close(operation, job, Outcome.refused(job_id, result))
+                    continue
+                self.maintainer.start_commit(job, result)
+                self._rewrites[job_id], self._committing = result, job_id
+                return True
+            self._let_go(job_id)
+        return False
+
+    def _go_on(self, may_commit: Callable[[LoadedTable, CompactionJob], Refusal | None]) -> bool:
+        """Go on with the commit that is under way. Returns whether it is over."""
+        operation, job = self._running[self._committing]
+        result = self.maintainer.committed(operation.table.name, lambda loaded: may_commit(loaded, job))
+        if result is None:
+            return False
+        self._committing = ""
+        with self._ending(operation):
+            operation = self._running[job.job_id][0].with_rewrite(self._rewrites[job.job_id])
+            self._close(operation, job, self._outcome(operation, result))
+            return True
+        # What came of it the table knows; it is looked for in the next round.
+        self._let_go(job.job_id)
+        return True
+
+    def _ending(self, operation: Operation) -> AbstractContextManager[None]:
+        """The barrier around the end of a job."""
+        job_id = operation.job_id
+        return self.barrier.around(operation.table.name, f"ending job {job_id}", job_id)
+
+    def _outcome(self, operation: Operation, result: Outcome | BaseException) -> Outcome:
+        """What a commit came to."""
+        if isinstance(result, Outcome):
+            return result
+        if not isinstance(result, Unavailable | TableMissing | TimeoutError):
+            raise result
+        # Nobody knows how far it came.
+        return Outcome(
+            operation.job_id,
+            OutcomeKind.UNKNOWN,
+            Reason.UNKNOWN,
+            str(result),
+            asserted_head_id=operation.asserted_head_id,
+            was_sent=True,
+        )
+
+    def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
+        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
+        tenure = self._tenures.get(job.job_id)
+        against = self.last_look.at(loaded, job, tenure, self.cancel_touched)
+        if against is not None:
+            return against
+        # Written down before the request goes out, so that whoever finds the job open knows to look for it.
+        operation = replace(
+            self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()
+        )
+        self._running[job.job_id] = (operation, job)
+        self.ledger.save(operation, job)
+        return self.owned.act()
+
+    def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
+        """The end of a compaction, whatever it was."""
+        rewrite = self._let_go(job.job_id)
+        uuid, name = operation.table.uuid, operation.table.name
+        self.fold.touch(uuid, [job.partition])
+        if outcome.kind is OutcomeKind.DONE:
+            self.holds.lift(uuid, HoldKind.QUARANTINE, job.partition)
+            self.deletions.mark_leftovers(job, outcome.leftovers)
+            operation = replace(
+                operation, files_after=self._after_commit(name, job.partition, outcome.snapshot_id)
+            )
+        elif outcome.kind is OutcomeKind.FAILED:
+            others = (*operation.written, *outcome.leftovers)
+            loaded = self._found(operation.table)
+            self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
+            refusal = Refusal(outcome.reason, outcome.why)
+            if refusal.reason is Reason.MISMATCH:
+                self.holds.halt(operation.table, refusal)
+            else:
+                self._set_back(operation, refusal)
+        else:
+            # Begun again at once, it would write the same files for ever where no commit comes through.
+            self._set_back(operation, Refusal(outcome.reason, outcome.why))
+        self.operations.end(operation, outcome, job, still_running=len(self._running))
+
+    def _set_back(self, operation: Operation, refusal: Refusal) -> None:
+        row = self.fold.table(operation.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        rest_ms = int((Policy() if resolved is None else resolved.policy).compact.rest)
+        self.holds.set_back(operation.table, operation.partition, refusal, rest_ms)
+
+    def _found(self, table: TableId) -> LoadedTable | None:
+        """The table with this uuid, or None where it is not found."""
+        row = self.fold.table(table.uuid)
+        if (loaded := self.follower.loaded(table.uuid)) is not None:
+            return loaded
+        try:
+            return self.catalog.load(table.name if row is None else row.state.table.name)
+        except (Unavailable, TableMissing):
+            return None
+
+    def _after_commit(self, name: str, partition: PartitionKey, snapshot_id: int | None) -> int:
+        """Take our own snapshot into the state and announce it. Returns the partition's live data files."""
+        try:
+            loaded = self.follower.confirm(name)
+            if loaded is None:
+                return 0
+            if snapshot_id is not None:
+                self.announcer.announce(loaded.table.uuid, [snapshot_id])
+        except (Unavailable, TableMissing) as err:
+            self.follower.suspects.add(name)
+            self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
+            return 0
+        state = self.fold.states(loaded.table.uuid, [partition]).get(partition)
+        return 0 if state is None else state.data_total.files
+
+    def _touch(self, operation: Operation) -> None:
+        """Have the partition's verdict made again."""
+        if operation.partition is not None:
+            self.fold.touch(operation.table.uuid, [operation.partition])
+
+    # Cancelling
+
+    def cancel_touched(self, touched: Iterable[Touched]) -> None:
+        """A foreign event or intent that touches a running job's partition cancels that job, and only that job."""
+        for one in touched:
+            for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:
+                is_beside = operation.job_id in self._beside
+                if (ended := disturbance(one, operation.partition, is_beside=is_beside)) is not None:
+                    self._cancel(operation, ended)
+
+    def cancel_moved(self) -> None:
+        """Cancel the jobs of tables that this daemon has not had without a break since they began."""
+        for operation in self._operations():
+            if not self.owned.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
+                self._cancel(operation, Refusal(Reason.OWNER, MOVED))
+
+    def cancel_held(self) -> None:
+        """Cancel the jobs of tables that are halted or paused by now."""
+        for operation in self._operations():
+            if (stopped := self.holds.stops(operation.table.uuid)) is not None:
+                self._cancel(operation, stopped)
+
+    def stop(self) -> None:
+        """Cancel everything that runs, and delete what it wrote; but for a commit that does not end now."""
+        stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
+        if self._committing:
+            self._go_on(lambda *_: stopped)
+        for operation in self._operations():
+            self._cancel(operation, stopped)
+
+    def _cancel(self, operation: Operation, refusal: Refusal) -> None:
+        job_id = operation.job_id
+        if job_id == self._committing:
+            return  # its request may be on its way; before the next one the last look finds the same
+        with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
+            self.maintainer.cancel(job_id)
+            if job_id in self._running:
+                operation, job = self._running[job_id]
+                self._close(operation, job, Outcome.refused(job_id, refusal))
+            else:
+                self.ledger.forget_operation(job_id)  # it has left nothing anywhere
+                self._touch(operation)
+        self._let_go(job_id)
+
+    def _let_go(self, job_id: str) -> Rewrite | None:
+        """Forget a job; gives what it wrote. Where its end goes wrong, the next round finds it in the ledger."""
+        self._binding.pop(job_id, None)
+        self._running.pop(job_id, None)
+        self._tenures.pop(job_id, None)
+        self._beside.discard(job_id)
+        return self._rewrites.pop(job_id, None)
+
+    def settle(self, operation: Operation, job: CompactionJob | None) -> bool:
+        """Look for the fate of a job that a crash, or a catalog without an answer, has left open.
+
+        Gives whether it is known now. Without a job it was not bound yet, and has written nothing.
+        """
+        if job is None:
+            crashed = Refusal(Reason.CRASHED, "the daemon ended while it read the manifests of the partition")
+            unread = replace(operation, bytes_planned=0)
+            self.operations.end(unread, Outcome.refused(operation.job_id, crashed))
+            self._set_back(operation, crashed)
+            self._touch(operation)
+            return True
+        row = self.fold.table(operation.table.uuid)
+        names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
+        may_land = self.now_ms() - operation.unheard_since_ms < LATE_MS
+        reading = self.follower.reading_time.of(operation.table)
+        with loaded_in_time(self.catalog.load) as load, reading as go_on:
+            outcome = self.maintainer.settled(
+                load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on
+            )
+        if outcome is not None:
+            self._close(operation, job, outcome)
+        return outcome is not None

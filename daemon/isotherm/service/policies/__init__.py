@@ -1,0 +1,1 @@
+"""The folder of policies: read, taken as a whole, and read again."""

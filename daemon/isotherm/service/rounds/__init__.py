@@ -1,0 +1,1 @@
+"""Planning rounds: which table is looked at, what is due, and what begins."""

@@ -1,0 +1,85 @@
+"""Which of what is due begins now: the planner's turns, with what only the service knows."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import Action
+from isotherm.core.planner.turns import admit
+from isotherm.core.units import DAY_MS, HOUR_MS
+from isotherm.service.jobs.compactions import Compactions
+from isotherm.service.rounds.planning import Verdicts
+from isotherm.store.ledger import Ledger
+
+ROUND_ALL_MS = 60 * DAY_MS
+"""So long it may take until each table's folders were searched once: whoever was forgotten before would have its turn again
+in place of those that never had one."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """Lets requests in, and remembers whose turn it was."""
+
+    ledger: Ledger
+    verdicts: Verdicts
+    compactions: Compactions
+    is_aside: Callable[[str], bool]
+    """Whether work with this key failed lately, and is left alone."""
+    now_ms: Callable[[], int]
+    jobs_at_once: int
+    bytes_per_hour: int | None
+    served_at_ms: dict[str, int] = field(default_factory=dict)
+    """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
+    fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
+    begun_at_ms: dict[str, int] = field(default_factory=dict)
+    """By uuid: when work on the table as a whole began last, within `ROUND_ALL_MS`."""
+
+    def has_begun(self, uuid: str) -> None:
+        """Note that work on this table as a whole has begun: the others have their turn before it."""
+        now_ms = self.now_ms()
+        self.begun_at_ms = _recent(self.begun_at_ms, now_ms, ROUND_ALL_MS) | {uuid: now_ms}
+
+    def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
+        """The requests of these plans that begin now; where one is set aside as it begins, another one has its turn."""
+        has_failed = True
+        while has_failed:
+            admitted, has_failed = self._admitted(plans, may_compact=may_compact), False
+            for request in admitted:
+                if not self.is_aside(work_key(request)):
+                    yield request
+                    has_failed = has_failed or self.is_aside(work_key(request))
+            taken = set(map(id, admitted))
+            plans = [
+                replace(one, requests=tuple(request for request in one.requests if id(request) not in taken))
+                for one in plans
+            ]
+
+    def _admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
+        """Those that begin, if each does. What is set aside would only take a turn from the others."""
+        plans = [self._ready(planned) for planned in plans]
+        if not any(planned.requests for planned in plans):
+            return ()
+        now_ms, budget = self.now_ms(), self.bytes_per_hour
+        left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
+        rooms = self.verdicts.rooms(plans, self.compactions.running(), self.served_at_ms)
+        at_once = self.jobs_at_once if may_compact else 0
+        admitted = admit(plans, len(self.compactions), at_once, left, now_ms, rooms, self.begun_at_ms)
+        # Whatever comes of it: who was let in and did not begin is not first in line again.
+        taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}
+        self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
+        return admitted
+
+    def _ready(self, planned: Plan) -> Plan:
+        """The plan without what is set aside."""
+        ready = tuple(request for request in planned.requests if not self.is_aside(work_key(request)))
+        return replace(planned, requests=ready)
+
+
+def work_key(request: Request) -> str:
+    """The key under which work of this kind on its table is set aside: looking at the table goes well all the same."""
+    return f"{request.table.uuid}/{request.decision.action}"
+
+
+def _recent(times_ms: Mapping[str, int], now_ms: int, span_ms: int = DAY_MS) -> dict[str, int]:
+    """Those within a day, or another span, and none of a time to come: a clock that was ahead costs no table its turn."""
+    return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < span_ms}

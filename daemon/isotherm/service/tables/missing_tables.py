@@ -1,0 +1,57 @@
+"""Tables that the catalog did not find, or refused: since when, and whether they are gone by now.
+
+A catalog that is restarted, or has lost its database for a moment, says of every table that it is not there.
+"""
+
+from collections.abc import Callable
+
+from isotherm.service.ports import Refused, TableMissing
+from isotherm.service.tables.catalog_lists import CatalogLists
+from isotherm.store.fold import Fold
+
+GONE_AFTER_S = 300.0
+"""A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
+REFUSED_FOR_S = 3600.0
+"""The same of a table that is refused. Some catalogs answer 403 for what they do not have, so that nobody learns of it. If
+only a right was missing, the table is scanned again once it is listed."""
+
+Answer = type[TableMissing] | type[Refused]
+
+
+class MissingTables:
+    """Remembers, by name, since when each answer was given, until the table is found or gone."""
+
+    def __init__(self, fold: Fold, lists: CatalogLists, monotonic_s: Callable[[], float]) -> None:
+        self._fold = fold
+        self._lists = lists
+        self._monotonic_s = monotonic_s
+        self._since_s: dict[str, dict[Answer, float]] = {}
+
+    def is_gone(self, name: str, answer: Answer) -> bool:
+        """Note that a table was not found. Returns whether it is gone by now.
+
+        It is gone when the catalog gave the same answer twice, so long apart, and it is not in a list that was asked
+        for in between.
+        """
+        if not self._fold.named(name):
+            return True
+        now_s = self._monotonic_s()
+        since_s = self._since_s.setdefault(name, {}).setdefault(answer, now_s)
+        listing = self._lists.asked_since(since_s)
+        for_s = REFUSED_FOR_S if answer is Refused else GONE_AFTER_S
+        if listing is None or now_s - since_s < for_s:
+            return False
+        is_empty = not listing.names and len(self._fold.names()) > 1
+        if name in listing.names or listing.hides(name) or is_empty:
+            return False
+        del self._since_s[name]
+        return True
+
+    def is_refused_for_long(self, name: str) -> bool:
+        """Whether it has been refused for so long that what was last seen of it is no news any more."""
+        since_s = self._since_s.get(name, {}).get(Refused)
+        return since_s is not None and self._monotonic_s() - since_s >= REFUSED_FOR_S
+
+    def found(self, name: str) -> None:
+        """It is there."""
+        self._since_s.pop(name, None)

@@ -1,0 +1,1 @@
+"""What comes over Kafka: events, announcements, and what holds tables back."""
