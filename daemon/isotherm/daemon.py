@@ -43,7 +43,7 @@ from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs, open_files
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
-from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.supervisor import Supervisor
 from isotherm.service.health import Health
 from isotherm.service.loop import Service

@@ -16,7 +16,7 @@ from tenacity.stop import stop_when_event_set
 
 from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import clock, logs, open_files
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
@@ -27,7 +27,7 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.retries import pause_s
-from isotherm_ingest.session import start_session, stop_session
+from isotherm_ingest.spark_session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.tools import Tools

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from isotherm.runtime.config import PortConfig
-from isotherm.runtime.settings import Settings
+from isotherm.runtime.strict_model import StrictModel
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
@@ -79,7 +79,7 @@ def _span(value: str) -> str:
 Span = Annotated[str, AfterValidator(_span)]
 
 
-class PartitionBy(Settings):
+class PartitionBy(StrictModel):
     """One field of a partition spec, taken apart."""
 
     text: str
@@ -110,7 +110,7 @@ def partition_by(text: str) -> PartitionBy:
     )
 
 
-class SparkSettings(Settings):
+class SparkSettings(StrictModel):
     """The Spark session of the job."""
 
     master: str = "local[2]"
@@ -125,7 +125,7 @@ class SparkSettings(Settings):
     """Spark properties; they win over what ingest sets by itself."""
 
 
-class LakeConfig(Settings):
+class LakeConfig(StrictModel):
     """The catalog: PyIceberg's properties; those of Spark's catalog are derived from them."""
 
     name: str = Field("lake", min_length=1)
@@ -142,7 +142,7 @@ class LakeConfig(Settings):
         return self
 
 
-class BrokerConfig(Settings):
+class BrokerConfig(StrictModel):
     """Kafka: where the streams are read, and where events and dead letters go."""
 
     properties: dict[str, str | int | bool]
@@ -173,7 +173,7 @@ class BrokerConfig(Settings):
         return self
 
 
-class _Renamed(Settings):
+class _Renamed(StrictModel):
     """What a file for an earlier version says is refused with what to say now."""
 
     @model_validator(mode="before")

@@ -10,8 +10,8 @@ from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import NotAsked, TableMissing, TableSilent, Unavailable
-from support.fakes import Clock
 from support.http_front import http_front
+from support.memory_topics import Clock
 from support.rest_answers import rest
 from support.servers import Hang, http_server, silent_server
 

@@ -14,7 +14,7 @@ from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 TIMEOUT_S = 0.5
 """Of a request, without a single byte."""

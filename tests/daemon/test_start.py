@@ -8,7 +8,7 @@ import pytest
 
 from isotherm.daemon import code_of_bad_state, end_with, ending_of, while_alive
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, StateConfig
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.service.ports import Fenced
 from isotherm.store import Ledger
 from isotherm.store.damage import MARK

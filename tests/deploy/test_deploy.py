@@ -16,7 +16,7 @@ from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.daemon import EXIT_FENCED
 from isotherm.runtime.config import IsothermConfig, load_config
-from isotherm.runtime.settings import EXIT_BAD_CONFIG
+from isotherm.runtime.strict_model import EXIT_BAD_CONFIG
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.policies.policy_folder import PolicyFolder
 

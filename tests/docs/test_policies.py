@@ -17,7 +17,7 @@ from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PROPERTIES, PolicyFile
 from isotherm.demo import files as demo_files
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
 
 ROOT = Path(__file__).parents[2]

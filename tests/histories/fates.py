@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pyiceberg.table import Table
 
 from isotherm.contract.events import CommitEvent, encode
-from support.fakes import Topic
 from support.lab import event_of
+from support.memory_topics import Topic
 
 COUNTS = ("added_files", "removed_files", "added_rows", "removed_rows")
 

@@ -26,8 +26,8 @@ from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, 
 from isotherm.service.loop import Service
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
-from support.fakes import Clock, MemoryEvents, MemoryHolds, Topic
 from support.in_process import AtOnce
+from support.memory_topics import Clock, MemoryEvents, MemoryHolds, Topic
 
 OBSERVE = """
 tables: "{namespace}.*"

@@ -12,9 +12,9 @@ from isotherm.iceberg.patience import MOST_EVER_S, MOST_S, REMEMBERED, Patience
 from isotherm.iceberg.threads import Beside, IsStopped
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import Search
-from support.fakes import Clock
 from support.in_process import AtOnce
 from support.lab import Lab
+from support.memory_topics import Clock
 
 HOUR_S = 3600
 

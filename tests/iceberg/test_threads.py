@@ -14,7 +14,7 @@ from isotherm.iceberg.threads import (
     Threads,
 )
 from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST, NotBegunError
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 LIMIT_S = 10.0
 

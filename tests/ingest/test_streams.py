@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.streams import (
     BrokerConfig,

@@ -12,7 +12,7 @@ from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Message, NotAnnounced, NotAsked, Unavailable
 from support.contracts.events import event
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.instance.id": "one"}
 

@@ -1,7 +1,7 @@
 import pytest
 
 from support.contracts.events import EventSourceContract
-from support.fakes import MemoryEvents, Topic
+from support.memory_topics import MemoryEvents, Topic
 
 
 class TestMemoryEvents(EventSourceContract):

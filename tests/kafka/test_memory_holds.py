@@ -1,7 +1,7 @@
 import pytest
 
 from support.contracts.holds import HoldTopicContract
-from support.fakes import MemoryHolds
+from support.memory_topics import MemoryHolds
 
 
 class TestMemoryHolds(HoldTopicContract):

@@ -1,7 +1,7 @@
 import pytest
 
 from support.contracts.sources import SourceTopicsContract
-from support.fakes import MemorySources, Topic
+from support.memory_topics import MemorySources, Topic
 
 
 class TestMemorySources(SourceTopicsContract):

@@ -2,7 +2,7 @@
 
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.troubles import MOST_KINDS, Troubles
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 REFUSED = "localhost:9092/1: Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after {}ms in state CONNECT)"
 

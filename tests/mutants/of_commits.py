@@ -111,17 +111,17 @@ MUTANTS = (
     ),
     Mutant(
         "a time-out of Glue's with status 400 is a refusal",
-        "iceberg/catalog_refusals.py",
+        "iceberg/commit_refusals.py",
         "if is_busy(err) or _UNSURE.search(code):",
         "if is_busy(err):",
-        "iceberg/compaction/test_catalog_refusals.py::test_what_only_may_be_a_refusal_is_none",
+        "iceberg/compaction/test_commit_refusals.py::test_what_only_may_be_a_refusal_is_none",
     ),
     Mutant(
         "what a database says at the end of a transaction is a refusal",
-        "iceberg/catalog_refusals.py",
+        "iceberg/commit_refusals.py",
         ' and getattr(err, "statement", None) is not None',
         "",
-        "iceberg/compaction/test_catalog_refusals.py::test_what_only_may_be_a_refusal_is_none",
+        "iceberg/compaction/test_commit_refusals.py::test_what_only_may_be_a_refusal_is_none",
     ),
     Mutant(
         "a job on a table that rests never ends where its request got no answer",

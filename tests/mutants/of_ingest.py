@@ -196,10 +196,10 @@ MUTANTS = (
     # What is too large
     Mutant(
         "keys of a megabyte each are one condition",
-        "isotherm_ingest/sql/key_search.py",
+        "isotherm_ingest/sql/key_conditions.py",
         'return (part, False) if len(part.encode()) <= room else ("", False)',
         "return part, False",
-        "ingest/sql/test_key_search.py::test_a_condition_has_a_length_however_long_the_keys_are",
+        "ingest/sql/test_key_conditions.py::test_a_condition_has_a_length_however_long_the_keys_are",
     ),
     Mutant(
         "what Spark's JVM cannot hold is tried again as it is",

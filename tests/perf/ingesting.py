@@ -20,7 +20,7 @@ from isotherm.demo.stack import Process, Stack, find_java, jar_paths
 from isotherm.demo.stack.ports import free_ports
 from isotherm.runtime import logs
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.session import start_session
+from isotherm_ingest.spark_session import start_session
 from isotherm_ingest.streams import StreamsConfig
 from support.changes import Source
 from support.ingest_lab import Lab

@@ -1,7 +1,7 @@
 """What did not answer is asked again after a pause, for longer each time."""
 
 from isotherm.runtime.breaker import Breaker
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 
 def test_pauses_grow_to_a_minute_and_end_with_an_answer():

@@ -3,7 +3,7 @@
 import pytest
 
 from isotherm.runtime.config import IsothermConfig, load_config
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import environment_overrides, parse_yaml
 
 TEXT = """

@@ -13,7 +13,7 @@ from isotherm.runtime.hanging import (
     NotBegunError,
     hanging,
 )
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 
 class Calls:

@@ -85,7 +85,7 @@ def main(made: str, *jars: str) -> None:
     """A driver that does a little of everything, and ends."""
     from pyiceberg.catalog import load_catalog
 
-    from isotherm_ingest.session import JAVA_OPTIONS
+    from isotherm_ingest.spark_session import JAVA_OPTIONS
     from support.spark import CATALOG, Lake, start_session
 
     with TemporaryDirectory() as folder:

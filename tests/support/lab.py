@@ -27,9 +27,9 @@ from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, 
 from isotherm.service.loop import Service
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
-from support.fakes import MemoryEvents, MemoryHolds, Topic
 from support.faults import FaultyCatalog
 from support.in_process import AtOnce, InProcess
+from support.memory_topics import MemoryEvents, MemoryHolds, Topic
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

@@ -8,7 +8,7 @@ from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Unavailable
 from isotherm.service.topics.relay import Sources
-from support.fakes import MemorySources, Topic
+from support.memory_topics import MemorySources, Topic
 
 TOPIC = "control-iceberg"
 

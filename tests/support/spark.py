@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isotherm_ingest.session import JAVA_OPTIONS, LOCAL, WORKERS
+from isotherm_ingest.spark_session import JAVA_OPTIONS, LOCAL, WORKERS
 
 CATALOG = "lake"
 DRIVER_MEMORY = "1536m"

@@ -36,7 +36,7 @@ from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.catalog_refusals import is_busy, is_refusal
+from isotherm.iceberg.commit_refusals import is_busy, is_refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm.iceberg.lost_refs import lost_refs

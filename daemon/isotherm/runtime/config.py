@@ -11,13 +11,13 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from isotherm.runtime.settings import ConfigError, Properties, Settings
+from isotherm.runtime.strict_model import ConfigError, Properties, StrictModel
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 
 ClientConfig = TypeVar("ClientConfig", "CatalogConfig", "KafkaConfig")
 
 
-class CatalogConfig(Settings):
+class CatalogConfig(StrictModel):
     """The Iceberg catalog, as PyIceberg knows it."""
 
     name: str = Field("lake", min_length=1)
@@ -35,7 +35,7 @@ Format = Literal["iceberg-kafka-connect"]
 """Other systems whose events we read; `isotherm.kafka.formats` has a decoder for each."""
 
 
-class SourceConfig(Settings):
+class SourceConfig(StrictModel):
     """A topic on which another system says what it commits."""
 
     topic: str = Field(min_length=1)
@@ -43,7 +43,7 @@ class SourceConfig(Settings):
     """`iceberg-kafka-connect`: the control topic of Iceberg's sink (`iceberg.control.topic`)."""
 
 
-class KafkaConfig(Settings):
+class KafkaConfig(StrictModel):
     """Kafka and the control topic."""
 
     properties: dict[str, str | int | bool] = Field(default_factory=dict)
@@ -82,14 +82,14 @@ class KafkaConfig(Settings):
         return self.state_topic or f"{self.control_topic}.state"
 
 
-class StateConfig(Settings):
+class StateConfig(StrictModel):
     """Where the daemon keeps what it knows."""
 
     path: Path = Path("state")
     """Folder of fold.db (a cache, may be deleted at any time) and ledger.db (small, durable: back it up)."""
 
 
-class PortConfig(Settings):
+class PortConfig(StrictModel):
     """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders."""
 
     host: str = "127.0.0.1"
@@ -104,7 +104,7 @@ class HttpConfig(PortConfig):
     """Whether scan reports of engines are taken, as a REST catalog takes them."""
 
 
-class LocalExecutorConfig(Settings):
+class LocalExecutorConfig(StrictModel):
     """Compaction in processes of the daemon's own."""
 
     jobs_at_once: int = Field(1, ge=1, le=64)
@@ -116,20 +116,20 @@ class LocalExecutorConfig(Settings):
     little, the kernel chooses what to end, in a container perhaps the daemon with it."""
 
 
-class ExecutorsConfig(Settings):
+class ExecutorsConfig(StrictModel):
     """What does the rewriting."""
 
     local: LocalExecutorConfig = LocalExecutorConfig()
 
 
-class BudgetsConfig(Settings):
+class BudgetsConfig(StrictModel):
     """Limits over all tables; a table's policy may be tighter."""
 
     bytes_per_hour: int | None = Field(None, ge=0)
     """Bytes that compaction may read in any hour, all tables together. Without it there is no limit."""
 
 
-class DeletionsConfig(Settings):
+class DeletionsConfig(StrictModel):
     """Where files may be deleted."""
 
     also_under: list[str] = Field(default_factory=list)
@@ -137,7 +137,7 @@ class DeletionsConfig(Settings):
     deleted: needed for tables with `write.data.path`. A table's owner sets that property, so it alone is no right."""
 
 
-class LoopConfig(Settings):
+class LoopConfig(StrictModel):
     """The pace of the service."""
 
     plan_every_s: float = Field(10, gt=0)
@@ -151,13 +151,13 @@ class LoopConfig(Settings):
     """No intent holds a partition longer than this after it was last renewed, whatever it says."""
 
 
-class LogConfig(Settings):
+class LogConfig(StrictModel):
     """What is logged."""
 
     level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
 
-class IsothermConfig(Settings):
+class IsothermConfig(StrictModel):
     """`isotherm.yaml`: one file for the process."""
 
     catalog: CatalogConfig

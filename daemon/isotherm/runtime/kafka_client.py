@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 
 Client = TypeVar("Client")
 

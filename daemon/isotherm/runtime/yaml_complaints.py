@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from isotherm.runtime.settings import Properties
+from isotherm.runtime.strict_model import Properties
 
 Path = tuple[str | int, ...]
 """Where something stands: `("loop", "plan_every_s")`."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_complaints import complaints, locate, shown
 
 MAX_FILE_BYTES = 1_000_000

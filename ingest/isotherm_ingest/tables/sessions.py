@@ -10,7 +10,7 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from isotherm_ingest.session import FORCED
+from isotherm_ingest.spark_session import FORCED
 
 
 class Sessions:

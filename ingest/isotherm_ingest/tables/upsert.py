@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
 
 from isotherm.contract.identity import PartitionKey
-from isotherm_ingest.sql import key_search
+from isotherm_ingest.sql import key_conditions
 from isotherm_ingest.sql.partitions import is_time
 from isotherm_ingest.tables.delete_files import DeletedRows, DeleteFiles, deleted_rows
 from isotherm_ingest.tables.java_table import Change, Committed, JavaTable, key_of
@@ -72,7 +72,7 @@ class Upsert:
         if done.keys is None:
             raise ValueError(f"nothing is known of the keys of {look.now.name}")
         self._keys = done.keys
-        self._reach = key_search.reach_of(
+        self._reach = key_conditions.reach_of(
             self._keys,
             look.now.columns,
             times_of(look.now, self._keys),
@@ -103,14 +103,14 @@ class Upsert:
         rows = self._java.rows(None if self._now.is_altered else head)
         if self._reach.condition:
             rows = rows.where(self._reach.condition)
-        found = rows.selectExpr(*key_search.wanted_sql(self._key, self._old))
+        found = rows.selectExpr(*key_conditions.wanted_sql(self._key, self._old))
         if not self._reach.is_exact:
             found = self._of_keys(found)
         if self._old:
             found = found.persist(StorageLevel.MEMORY_AND_DISK)
             self._kept.append(found)
         found.createOrReplaceTempView(LOCATED)
-        files: Any = self._session.sql(key_search.positions_sql(LOCATED))
+        files: Any = self._session.sql(key_conditions.positions_sql(LOCATED))
         deleted = tuple(deleted_rows(self._java, files._jdf.collectAsList()))
         return Located(deleted, frozenset(one.key for one in deleted))
 
@@ -150,7 +150,9 @@ class Upsert:
     def _old_values(self, located: Located) -> bytes:
         """The keys that were found, with the old values that are wanted."""
         if located.deleted:
-            return as_arrow(self._session.sql(key_search.old_sql(LOCATED, self._key, self._old)).toArrow())
+            return as_arrow(
+                self._session.sql(key_conditions.old_sql(LOCATED, self._key, self._old)).toArrow()
+            )
         columns = {f"k{place}": values for place, values in enumerate(self._keys.slice(0, 0).columns)}
         return as_arrow(
             pa.table({**columns, **{f"o{place}": pa.nulls(0) for place in range(len(self._old))}})
@@ -177,7 +179,7 @@ class Upsert:
 def times_of(now: TableNow, keys: pa.Table) -> list[tuple[SpecField, list[int]]]:
     """The partitions of time in which the keys are, where there are too many to be named one by one."""
     found = []
-    for field in now.spec if keys.num_rows > key_search.FEW else ():
+    for field in now.spec if keys.num_rows > key_conditions.FEW else ():
         if field.column in keys.column_names and is_time(field, now.columns[field.column]):
             kind = now.table.schema().find_field(field.column).field_type
             values = keys.column(field.column).combine_chunks()

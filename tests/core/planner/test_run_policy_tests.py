@@ -7,7 +7,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.planner.run_policy_tests import decision_on, judge_case, view_of
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import line_of, parse_yaml
 from support.builders import DAY, HOUR, KIB, MIB
 

@@ -5,7 +5,7 @@ import pytest
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.fields import FLOORS, RULES
 from isotherm.core.policy.policy import Mode, Policy
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from support.policy_files import found, policy_file, resolved
 
 

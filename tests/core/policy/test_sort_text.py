@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.policy.sort_text import SortBy, SortColumn, sort_by
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from support.policy_files import policy_file
 
 NAMES = st.text("abTÄ.1_ `(,)", min_size=1, max_size=6).filter(

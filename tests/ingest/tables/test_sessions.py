@@ -7,7 +7,7 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.session import FORCED
+from isotherm_ingest.spark_session import FORCED
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.sessions import Sessions

@@ -15,8 +15,8 @@ from isotherm.service.topics.ledger_age import LedgerAge
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account
 from support.deleting import ONLY_EXPIRY, clock_wrong, followed
-from support.fakes import MemoryHolds
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
+from support.memory_topics import MemoryHolds
 
 HOUR_MS = 3_600_000
 

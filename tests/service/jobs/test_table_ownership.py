@@ -7,8 +7,8 @@ import pytest
 from isotherm.core import observations as seen
 from isotherm.core.model.outside import Outside
 from isotherm.service.ports import NotAnnounced, Unavailable
-from support.fakes import MemoryHolds
 from support.lab import Lab, of, settle, started, wait_for_children
+from support.memory_topics import MemoryHolds
 
 TURNS = 40
 HOURS = (1, 1, 1, 2, 2, 2, 3, 3, 3, 9, 10, 11, 12)

@@ -16,7 +16,7 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.service.tables.failing_tables import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
-from support.fakes import Clock
+from support.memory_topics import Clock
 
 
 class Seen(list):

@@ -12,8 +12,8 @@ from isotherm.contract.events import encode
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.service.ports import Message
-from support.fakes import MemoryEvents, MemoryLetters
 from support.lab import Lab, believed, counted, event_of, settle
+from support.memory_topics import MemoryEvents, MemoryLetters
 
 
 def hostile(event):

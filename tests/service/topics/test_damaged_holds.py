@@ -7,8 +7,8 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.service.topics.holds import Holds
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
-from support.fakes import MemoryHolds
 from support.lab import Lab, of, settle, started
+from support.memory_topics import MemoryHolds
 
 HALT = Hold(HoldKind.HALT, "t", "shop.orders", "mismatch: rows", 5)
 PAUSE = Hold(HoldKind.PAUSE, "u", "shop.carts", "for a test", 5)

@@ -12,9 +12,9 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.topics.holds import Holds
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
-from support.fakes import MemoryHolds
 from support.held import due_table, hold_of, ours, put
 from support.lab import of, settle, started, uuid_of
+from support.memory_topics import MemoryHolds
 
 
 @pytest.fixture

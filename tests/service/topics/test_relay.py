@@ -6,9 +6,9 @@ from isotherm.core import observations as seen
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Unavailable
 from isotherm.service.topics.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, TURN_BUDGET_S
-from support.fakes import MemoryLetters
 from support.kafka_connect import COMMIT, RECORDED, commit_to_table
 from support.lab import believed, counted, settle
+from support.memory_topics import MemoryLetters
 from support.relayed import TOPIC, AwayCatalog, Heard
 
 

@@ -8,9 +8,9 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.service.ports import Refused
 from isotherm.service.topics.holds import REFUSED_FOR_MS, TELL_FOR_S, Holds
 from isotherm.store import Ledger
-from support.fakes import Clock, MemoryHolds
 from support.held import due_table, hold_of, put
 from support.lab import uuid_of
+from support.memory_topics import Clock, MemoryHolds
 
 
 def holds_on(topic, ledger, clock):

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from isotherm.core.policy.cold_after import after_written
 from isotherm.core.policy.policy import Floor, Policy, TableProperty
 from isotherm.core.units import Unit, size_written, span_written
-from isotherm.runtime.settings import Settings
+from isotherm.runtime.strict_model import StrictModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def written(value: Any, unit: Unit | None = None) -> str:
             return f"{{{', '.join(f'{key}: {written(one)}' for key, one in value.items())}}}"
         case list() | tuple():
             return f"[{', '.join(written(one) for one in value)}]"
-        case Settings():
+        case StrictModel():
             rules = (Rule("", name, info) for name, info in type(value).model_fields.items())
             said = {
                 one.name: one.written(getattr(value, one.name))

@@ -21,7 +21,7 @@ from isotherm.core.policy.sort_text import TABLE, SortText
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span
-from isotherm.runtime.settings import Settings
+from isotherm.runtime.strict_model import StrictModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Epoch(StrEnum):
     """`2026-11-21`, as text."""
 
 
-class Cold(Settings):
+class Cold(StrictModel):
     """When a partition counts as left behind by the stream. All conditions must agree."""
 
     after: After = LEARNED
@@ -131,7 +131,7 @@ class Cold(Settings):
         return int(min(intervals * length_ms, self.after_at_most))
 
 
-class Compact(Settings):
+class Compact(StrictModel):
     """When small files and delete files are rewritten."""
 
     enabled: bool = True
@@ -186,7 +186,7 @@ class Compact(Settings):
     to take it away the file is rewritten. So by default only their rows count: `max_delete_ratio`."""
 
 
-class Expire(Settings):
+class Expire(StrictModel):
     """Which snapshots go, and when the files that only they needed follow."""
 
     enabled: bool = True
@@ -225,7 +225,7 @@ class Expire(Settings):
     """Files of expired snapshots are deleted this long after the expiry: the grace of queries that still run."""
 
 
-class Manifests(Settings):
+class Manifests(StrictModel):
     """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
     it, and does not do it yet.
     """
@@ -238,7 +238,7 @@ class Manifests(Settings):
     """Due when there are this many manifests to a partition, on the average."""
 
 
-class Metadata(Settings):
+class Metadata(StrictModel):
     """When old metadata.json files are removed: those that the newest one does not name any more."""
 
     enabled: bool = True
@@ -268,7 +268,7 @@ class Mode(StrEnum):
     APPLY = "apply"
 
 
-class Orphans(Settings):
+class Orphans(StrictModel):
     """Files in the table's own folders that no snapshot reaches, but hidden ones and those whose name it has elsewhere."""
 
     mode: Mode = Mode.REPORT
@@ -284,7 +284,7 @@ class Orphans(Settings):
     """If they are more than this part of all files there, none goes: a person must look. A hundred and fewer may be half."""
 
 
-class Window(Settings):
+class Window(StrictModel):
     """A time in which work may begin."""
 
     cron: Cron
@@ -308,7 +308,7 @@ class Schedule(Window):
     """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
 
 
-class Work(Settings):
+class Work(StrictModel):
     """When work may be done, and how much of it; isotherm.yaml's budgets hold too, and the tighter wins."""
 
     priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
@@ -332,7 +332,7 @@ class Work(Settings):
         return own or tuple(window for window in self.windows if not window.do)
 
 
-class Sections(Settings):
+class Sections(StrictModel):
     """What a policy has rules for."""
 
     cold: Cold = Cold()

@@ -15,7 +15,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import Action
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, parse_size, parse_span_ms
-from isotherm.runtime.settings import Settings
+from isotherm.runtime.strict_model import StrictModel
 
 FIELD_ID = 1000
 
@@ -120,7 +120,7 @@ Transform = Annotated[
 """A partition transform as Iceberg writes it, or `none`."""
 
 
-class Snapshots(Settings):
+class Snapshots(StrictModel):
     """The table's snapshots, evenly spread from the oldest until now."""
 
     count: Annotated[Count, Field(ge=1, le=100_000)]
@@ -129,7 +129,7 @@ class Snapshots(Settings):
     """How old the oldest is."""
 
 
-class Case(Settings):
+class Case(StrictModel):
     """One test: what is given, and what is expected."""
 
     name: str = Field(min_length=1, max_length=200)

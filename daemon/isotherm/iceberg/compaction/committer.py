@@ -25,7 +25,7 @@ from tenacity.nap import sleep
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.iceberg.catalog_refusals import is_busy, is_lost_race, is_refusal
+from isotherm.iceberg.commit_refusals import is_busy, is_lost_race, is_refusal
 from isotherm.iceberg.compaction.commit_checks import check_files, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.proof import mismatch

@@ -3,7 +3,7 @@
 import os
 
 from isotherm.core.policy.precedence import PolicyFile
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
 
 MAX_FILE_BYTES = 100_000

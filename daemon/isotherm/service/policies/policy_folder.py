@@ -21,7 +21,7 @@ from pathlib import Path
 from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
 from isotherm.core.policy.rulebook import Gap, Rulebook
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.service.policies.policy_file import MAX_FILE_BYTES, is_policy, judged, printable, text_of
 from isotherm.service.policies.tables_of_broken_file import NOBODY_KNOWS, gap_of
 

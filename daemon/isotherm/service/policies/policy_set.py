@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import read_text
 from isotherm.service.policies.policy_file import MAX_FILE_BYTES, is_policy, judged, printable
 

@@ -10,7 +10,7 @@ class ConfigError(ValueError):
     """A file that cannot be used; the text names place and remedy, one complaint a line."""
 
 
-class Settings(BaseModel):
+class StrictModel(BaseModel):
     """The parent of every model that a person writes in YAML: frozen, and closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)

@@ -1,7 +1,7 @@
 """The properties of the Spark session: whose word wins, in one process and on a cluster."""
 
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.session import FORCED, public, session_conf
+from isotherm_ingest.spark_session import FORCED, public, session_conf
 from isotherm_ingest.streams import StreamsConfig
 
 STREAMS = """

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from isotherm_ingest.sql.key_search import FEW, LONGEST, can_be_told, reach_of
+from isotherm_ingest.sql.key_conditions import FEW, LONGEST, can_be_told, reach_of
 from isotherm_ingest.tables.lake import SpecField
 
 DAYS = SpecField(1000, "at", "days")
