@@ -275,7 +275,9 @@ def pause(
 def resume(
     table: Annotated[
         str | None,
-        typer.Argument(help="The table. Without it: daemons whose ledger was lost may delete again."),
+        typer.Argument(
+            help="The table. Without it: daemons with a lost, restored or new ledger may delete again."
+        ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:

@@ -36,11 +36,15 @@ class Health:
 
     def why_dead(self, now_s: float) -> str:
         """Why the driver is to be started again, or nothing. Where it hangs is logged once."""
-        for what, turned_s in (("driver", self.turned_s), ("outbox", self.outbox_turned_s())):
+        turns = (
+            ("driver", "driver_hangs", self.turned_s),
+            ("outbox", "outbox_hangs", self.outbox_turned_s()),
+        )
+        for what, event, turned_s in turns:
             if now_s - turned_s >= HANGS_AFTER_S:
                 if not self.is_told:
                     self.is_told = True
-                    logs.get().error(f"{what}_hangs", for_s=round(now_s - turned_s), threads=whereabouts())
+                    logs.get().error(event, for_s=round(now_s - turned_s), threads=whereabouts())
                 return f"the {what} hangs"
         self.is_told = False
         return ""

@@ -59,7 +59,7 @@ def validate_files(files: list[Path] | None, config: Path, output: Output) -> No
             print_complaints(found.complaints)
             if not found.complaints:
                 out.print(f"{counted(len(found.files), 'policy file')}, nothing wrong")
-            if not found.files:
+            if not found.files and not found.complaints:
                 err.print(Text("without a policy no table is maintained", style="yellow"))
         if found.complaints:
             raise typer.Exit(EXIT_BAD_CONFIG)

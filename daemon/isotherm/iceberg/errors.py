@@ -33,11 +33,8 @@ from requests.exceptions import ReadTimeout, RequestException
 from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
 from isotherm.runtime.text import without_secrets
-from isotherm.service.ports import Fenced, NoWord, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.store.database import StoreTrouble
-
-FATAL = (Fenced, StoreTrouble)
-"""What our own callbacks raise where the daemon must end: it is no trouble of a table or a catalog."""
+from isotherm.service.ports import NoWord, Refused, StoreAway, TableMissing, Unavailable, Unreadable
+from isotherm.service.tables.failing_tables import FATAL
 
 
 def _kind(error: BaseException) -> type[Unavailable]:

@@ -37,7 +37,6 @@ from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.commit_refusals import is_busy, is_refusal
-from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
@@ -47,6 +46,7 @@ from isotherm.iceberg.snapshots import astray
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
 from isotherm.iceberg.values import needed_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
+from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 20
 """Each costs one load and one request; a stream that commits twice a second lets every second one through."""

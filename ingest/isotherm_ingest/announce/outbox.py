@@ -291,7 +291,7 @@ class Outbox:
     def _tell_break(self, table: TableNow, broken: Break, last: Watermark, first: Link) -> None:
         self._metrics.breaks.labels(table.name, broken.value).inc()
         logs.get().warning(
-            f"history_{broken.value}",
+            "history_gap" if broken is Break.GAP else "history_rollback",
             table=table.name,
             announced_snapshot_id=last.snapshot_id,
             announced_sequence_number=last.sequence_number,

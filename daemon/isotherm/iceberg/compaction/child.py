@@ -13,7 +13,6 @@ import ctypes
 import gc
 import os
 import pickle
-import resource
 import signal
 import socket
 import struct
@@ -21,6 +20,7 @@ import sys
 from multiprocessing.connection import Connection, wait
 from typing import Final, NoReturn
 
+from isotherm.iceberg.compaction.memory_limit import limit_memory
 from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
 
@@ -42,8 +42,6 @@ NICENESS = 10
 PR_SET_PDEATHSIG = 1
 OOM_SCORE = 900
 """When memory is short, the kernel kills a rewrite first, not the daemon or a service beside it."""
-RESERVED_BYTES = 2 * 1024**3
-"""Address space that Python and its libraries reserve and never fill."""
 
 
 def die_with(parent: int) -> None:
@@ -64,10 +62,7 @@ def take_little(memory_bytes: int) -> None:
         os.write(score, str(OOM_SCORE).encode())
         os.close(score)
     if memory_bytes:
-        # A limit of the machine's own may be lower: it stays.
-        limit = memory_bytes + RESERVED_BYTES
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        limit_memory(memory_bytes)
 
 
 def warm_up() -> None:

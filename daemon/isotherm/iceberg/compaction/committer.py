@@ -30,10 +30,10 @@ from isotherm.iceberg.compaction.commit_checks import check_files, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
-from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.runtime.clock import monotonic_s
+from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 10
 """Races that a commit may lose before it gives way: a stream that commits every 100 ms leaves room for one."""

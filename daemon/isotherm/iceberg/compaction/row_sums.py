@@ -10,7 +10,6 @@ found (`proof`).
 DuckDB reads only files that this process has open, runs on one thread, and holds a bounded amount of memory.
 """
 
-import resource
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,12 +25,12 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.iceberg.compaction.child import RESERVED_BYTES
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import Column, columns_of
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths, nearby
+from isotherm.iceberg.compaction.memory_limit import allowed_bytes
 from isotherm.iceberg.compaction.row_hash import key, row_hash
 from isotherm.iceberg.row_ids import inherited_sql
 
@@ -60,10 +59,10 @@ def memory_for(target: Schema) -> int:
     The other half is for Arrow, which has the same columns in memory. It holds no more than it needs, and nobody knows
     before how much that is: a footer does not say how large pages are.
     """
-    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if allowed == resource.RLIM_INFINITY:
+    allowed = allowed_bytes()
+    if allowed is None:
         return max(COLUMN_BYTES * len(target.field_ids), UNLIMITED_BYTES)
-    return max((allowed - RESERVED_BYTES) // 2, MEMORY_BYTES)
+    return max(allowed // 2, MEMORY_BYTES)
 
 
 def out_of_memory(target: Schema) -> str:

@@ -19,7 +19,7 @@ from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
 from isotherm.service.jobs.deletions import Deletions, age_ms
-from isotherm.service.jobs.expiries import together_ms
+from isotherm.service.jobs.expiries import MARKED_AT_ONCE, together_ms
 from isotherm.service.jobs.neighbours import neighbours_of
 from isotherm.service.jobs.operations import Operations, begun
 from isotherm.service.jobs.table_ownership import MOVED, Owned
@@ -36,8 +36,6 @@ CAUSES = {Action.TRIM_METADATA: Cause.OLD_VERSION, Action.REMOVE_ORPHANS: Cause.
 REST = 4
 """Times as long as a search took, until the next one begins: a fifth of the time, however many tables there are."""
 REST_AT_MOST_S = 600.0
-MARKED_AT_ONCE = 5000
-"""Files that are marked together, in some fifty milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
