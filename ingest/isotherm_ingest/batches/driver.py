@@ -247,7 +247,9 @@ class Driver:
         there = [(name, number) for number in range(self._counts.of(name))]
         marks = {one: self._marked[one] for one in there if one in self._marked}
         is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
-        front = self._tables.least(name, topic_id) if by_tables else {}
+        # Of a topic that was made again smaller, where brokers give no ids, tables name partitions that are gone.
+        least = self._tables.least(name, topic_id) if by_tables else {}
+        front = {one: least[one] for one in there if one in least}
         for position, mark in marks.items():
             if mark.topic_id in {"", topic_id} and not is_for_others:
                 front[position] = mark.through

@@ -27,6 +27,8 @@ class TableState:
     retry_at_s: float = 0.0
     at_most: int | None = None
     """So many messages are brought forward at once, since more have failed."""
+    is_new: bool = False
+    """Its first message came just now, nothing of it has failed, and it is still brought up."""
     must_look: bool = False
     """A hole was told of some of its topics; the others are still to be judged."""
     served_s: float = 0.0
@@ -91,6 +93,12 @@ class TableState:
         """Keep that it gets nothing of a batch of these topics; with `halts`, that a person must decide about it."""
         known = (self.known or Known("", {}, {})).lacking(kafka)
         self.known = replace(known, is_halted=True) if halts else known
+
+    def fails(self) -> None:
+        """It could not be written."""
+        self.failures += 1
+        self.untold += 1
+        self.is_new = False
 
     def is_in_step(self, portion: Portion, front: Front) -> bool:
         """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.

@@ -80,7 +80,7 @@ class Tables:
             was = known(name)
             writer = self._make_writer(name, stream, self._sessions, self._tools)
             state = self._states[name] = TableState(
-                writer, stream.on_hole, known=None if was is None else was.of(topics)
+                writer, stream.on_hole, known=None if was is None else was.of(topics), is_new=was is None
             )
         for topic in topics:
             state.topics.add(topic)
@@ -132,6 +132,7 @@ class Tables:
         """Tell which tables failed and have all that they lacked by now."""
         for name, state in self._states.items():
             is_behind = any(state.is_behind(front.get(topic, {})) for topic in state.topics)
+            state.is_new &= is_behind
             if state.untold and not state.failures and not is_behind:
                 logs.get().info("table_recovered", table=name, after=state.untold)
                 state.untold = 0
@@ -233,7 +234,7 @@ class Tables:
                 self._tell(name, lost)
                 state.lacks(portion.kafka)
             if not state.is_left_out(now_s) and (only_look or state.is_in_step(portion, front or {})):
-                with_known = replace(portion, known=state.known)
+                with_known = replace(portion, known=state.known, is_new=state.is_new)
                 futures[name] = self._pool.submit(self._prepare, name, with_known)
             else:
                 state.lacks(portion.kafka)
@@ -364,8 +365,7 @@ class Tables:
 
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
         state = self._states[name]
-        state.failures += 1
-        state.untold += 1
+        state.fails()
         wait_s = pause_s(state.failures)
         state.retry_at_s = now_s + wait_s
         self._tools.metrics.quarantined.labels(name).set(1)

@@ -44,7 +44,7 @@ MACROS = (
         ELSE (n - ((n % 1000) + 1000) % 1000) // 1000 END""",
     # DuckDB reads no year that Java writes with a sign, and gives no number for an infinite time. In an array, -infinity
     # comes with the wrong year.
-    """zoned(x) AS coalesce(epoch_us(TRY_CAST(x AS TIMESTAMPTZ)), CASE
+    """zoned(x) AS coalesce(epoch_us(TRY_CAST(CASE WHEN regexp_matches(x, '[0-9]|infinity$') THEN x END AS TIMESTAMPTZ)), CASE
         WHEN starts_with(x, '+292269055-') THEN -9223372036854775808
         WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
         WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END)""",

@@ -180,8 +180,16 @@ class Place:
         return Known(self.uuid, self.vector, {**self.next, **ahead}, self.topic_ids, cuts=self.cuts)
 
 
-def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str], on_hole: OnHole) -> Place:
-    """Where the table goes on in each partition of its topics."""
+def place(
+    found: Found,
+    known: Known | None,
+    kafka: Kafka,
+    topics: Collection[str],
+    on_hole: OnHole,
+    *,
+    is_new: bool = False,
+) -> Place:
+    """Where the table goes on in each partition of its topics. `is_new`: nobody knew of it before this driver met it."""
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
@@ -194,7 +202,12 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
         going_on[position] = after
         missing += holes
     for hole in missing:
-        (halted if _stands(hole, found, on_hole) else told).append(hole)
+        (halted if _stands(hole, found, on_hole, is_new=is_new) else told).append(hole)
+    refilled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
+    for position in judged:
+        if position[0] in refilled and position not in (found.vector or {}):
+            # It has nothing of it. A key may have moved there from one that is filled, and would be older than what came.
+            going_on[position] = goes_on(kafka.damaged, position, kafka.starts.get(position, 0))
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     left = {one: has for one in judged if (has := _left(one, vector.get(one), found, kafka)) is not None}
@@ -262,12 +275,15 @@ def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
     return bool(was and now and was != now)
 
 
-def _stands(hole: Hole, found: Found, on_hole: OnHole) -> bool:
+def _stands(hole: Hole, found: Found, on_hole: OnHole, *, is_new: bool) -> bool:
     """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted.
 
+    Not so what retention takes while a table that is new is brought up: the front has been there, and had nothing for it.
     Nor can a hole whose table does not say any more what it has, as one that was halted until its token expired: all
     that it has would be written once more.
     """
+    if hole.why is Lost.RETENTION and is_new:
+        return False
     is_untold = found.is_unknown or (found.vector is None and found.history_is_cut)
     fillable = hole.why in {Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK} or (
         hole.why == Lost.ROLLED_BACK and not is_untold
@@ -357,7 +373,7 @@ def _since(
     if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has
-    if not is_table(known.uuid, found.uuid):
+    if not is_table(known.uuid, found.uuid) and (has is None or has < through):
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
     if (has or 0) >= known.vector.get(position, 0):
         return max(has or 0, through), None

@@ -54,7 +54,15 @@ from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
-from isotherm_ingest.tables.offsets import RECENT_TOKENS, Token, find_token, positions_of, tag_name, tokens_in
+from isotherm_ingest.tables.offsets import (
+    RECENT_TOKENS,
+    Source,
+    Token,
+    find_token,
+    positions_of,
+    tag_name,
+    tokens_in,
+)
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
@@ -173,13 +181,24 @@ class TableNow:
         tagged = self.snapshots.get(tag.snapshot_id) if tag is not None else None
         if tagged is not None and (tagged.sequence_number or 0) > head_sequence:
             tagged = None
-        return find_token(
+        token = find_token(
             pipeline,
             map(summary_of, self.ancestry()),
             None if tagged is None else summary_of(tagged),
             self.properties,
             self._follows,
         )
+        return Token(Source(), is_known=False) if token is None and self._is_left(pipeline) else token
+
+    def _is_left(self, pipeline: str) -> bool:
+        """Whether a snapshot with a token of the pipeline is there that is newer than main's oldest, and not on main."""
+        main = {one.snapshot_id: one.sequence_number or 0 for one in self.ancestry()}
+        newer = (
+            summary_of(one)
+            for one in self.snapshots.values()
+            if one.snapshot_id not in main and (one.sequence_number or 0) > min(main.values(), default=0)
+        )
+        return bool(main) and any(True for _ in tokens_in(pipeline, newer))
 
     def _follows(self, kept: str) -> bool | None:
         """Whether main has what a property says, and no more; None where no kept snapshot tells."""

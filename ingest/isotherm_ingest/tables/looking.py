@@ -60,7 +60,7 @@ def judged(found: Found, portion: Portion, on_hole: OnHole, ask: Callable[[Colle
             if (topic, partition) not in now.ends:
                 raise RuntimeError(f"nobody says where {topic}/{partition} ends")
         kafka = replace(kafka, ends={**kafka.ends, **{one: now.ends[one] for one in kafka.positions(more)}})
-    return place(found, portion.known, kafka, portion.topics, on_hole)
+    return place(found, portion.known, kafka, portion.topics, on_hole, is_new=portion.is_new)
 
 
 class Looking:

@@ -45,6 +45,8 @@ class Portion:
     cluster: str
     known: Known | None = None
     """What was last known of the table."""
+    is_new: bool = False
+    """Nobody knew of it before, and it is brought up for the first time."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -64,8 +66,9 @@ class Halted(TableRefused):
     """The table lacks changes, and its stream's `on_hole` leaves it to a person what to do."""
 
     def __init__(self, table: str, place: Place) -> None:
+        more = f" and {len(place.halted) - 3} more" if len(place.halted) > 3 else ""
         super().__init__(
-            f"{table} lacks changes: {'; '.join(map(str, place.halted[:3]))}. Put right what happened, or say `on_hole: backfill` "
+            f"{table} lacks changes: {'; '.join(map(str, place.halted[:3]))}{more}. Put right what happened, or say `on_hole: backfill` "
             "(read again what Kafka still holds) or `on_hole: accept` (go on without them) in its stream, and start again"
         )
         self.place = place

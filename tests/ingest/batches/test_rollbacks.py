@@ -220,3 +220,34 @@ def test_a_rollback_is_filled_for_all_topics_of_the_table():
     pipeline.minute()
 
     assert sorted(table.rows) == [(CUSTOMERS, 0, 0), (ORDERS, 0, 0), (ORDERS, 0, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("restart", [False, True])
+def test_where_a_rollback_is_filled_a_partition_that_came_later_waits_once_more(restart, size):
+    """The table had nothing of it, and had seen it through. A key's newest change is there, its older ones are to be filled."""
+    config = CONFIG.replace("messages: 4", f"messages: {size}").replace(
+        "table}", 'table}", on_hole: "backfill'
+    )
+    pipeline = Pipeline(config)
+    nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    old = dict(table.has), list(table.rows)
+    pipeline.send(*messages(ORDERS, 2, 3))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, 1, partition=1, **nameless))
+    pipeline.minute()
+    table.has, table.rows = old
+    pipeline.outbox.noticed.add("shop.orders")
+    if restart:
+        pipeline.start()
+    pipeline.send(*messages(ORDERS, 2, partition=1))
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    of_it = [row[1:] for batch in table.batches for row in sorted(batch)]
+    assert of_it[-1] == (1, 2)
+    assert pipeline.lake.tables["shop.orders"].rows.count((ORDERS, 1, 2)) == 1
+    assert all((1, 2) not in [row[1:] for row in batch] or len(batch) == 1 for batch in table.batches)

@@ -76,6 +76,51 @@ def test_a_driver_that_dies_between_two_commits_of_a_first_batch_leaves_nothing_
     assert found == [(new, partition, 1)]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_new_table_is_brought_up_while_retention_goes_on_and_one_that_fails_says_what_it_lost(fails):
+    """The front has been where it is brought up from, and had nothing for it."""
+    topic = SHARDS[0]
+    pipeline = Pipeline(STREAMS.replace("messages: 4", "messages: 20"))
+    pipeline.send(*(change(topic, offset, "a") for offset in range(200)))
+    pipeline.minute()
+    pipeline.send(change(topic, 200, "b"))
+    if fails:
+        pipeline.errors["shop.b"] = OSError("broken")
+    pipeline.now_s += 60
+    pipeline.turn()
+    pipeline.broker.kept_from[topic, 0] = 100
+    pipeline.session.kafka[:] = [one for one in pipeline.session.kafka if one.offset >= 100]
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    assert pipeline.is_left_out("b") is fails
+    assert rows_of(pipeline).get("shop.b", []) == ([] if fails else [(topic, 0, 200)])
+    assert pipeline.sample("holes_total", table="shop.b", why="retention") >= 1
+
+
+def test_a_topic_that_is_made_again_smaller_on_a_broker_without_ids_is_read_whole():
+    """Tables name partitions that are gone, and the new ones waited for these."""
+    topic = SHARDS[0]
+    pipeline = Pipeline(STREAMS.replace("messages: 4", "messages: 100"))
+    pipeline.broker.topic_ids = lambda _: {}
+    pipeline.send(
+        *(replace(change(topic, offset, "a"), partition=part) for part in (0, 7) for offset in (0, 1))
+    )
+    pipeline.minute()
+    pipeline.session.kafka.clear()
+    for position in [one for one in pipeline.store if one != "owner"]:
+        del pipeline.store[position]  # Kafka deletes the offsets of a topic with it
+    pipeline.send(
+        *(replace(change(topic, offset, "a"), partition=part) for part in range(4) for offset in range(6))
+    )
+    pipeline.start()
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    rows = rows_of(pipeline)["shop.a"]
+    assert {part: sum(row[1] == part for row in rows) for part in (1, 2, 3)} == {1: 6, 2: 6, 3: 6}
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**9))
 def test_whatever_happens_each_table_ends_with_each_message_of_each_topic_once(seed):

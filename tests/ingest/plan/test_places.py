@@ -205,6 +205,32 @@ def test_a_table_that_knows_of_a_later_cut_than_the_marks_goes_on_knowing_it():
     assert (at.halted, at.next[P], at.cuts) == ((), 450, {P: 9})
 
 
+def test_what_was_made_again_and_has_as_much_lacks_nothing():
+    """A driver that began meanwhile has made and filled it; or it was restored, and its own word says more."""
+    for has in (450, 480):
+        at = judged(found(has, "another"), known(450, 450), on_hole="accept")
+        assert (at.told, at.halted, at.next[P]) == ((), (), has)
+    assert whys(judged(found(449, "another"), known(450, 450)).halted) == [Lost.MADE_AGAIN]
+    assert whys(judged(found(None, "another"), known(450, 450)).halted) == [Lost.MADE_AGAIN]
+
+
+def test_where_a_rollback_is_filled_what_the_table_has_nothing_of_is_read_again_too():
+    """A key may have moved there from what is filled, and its newest change would come before the older ones."""
+    seen = Known("u", {P: 480}, {P: 500, Q: 7}, {"shop.orders": "a"})
+
+    assert judged(found(450), seen, on_hole="backfill").next == {P: 450, Q: 0}
+    assert judged(found(450), seen, on_hole="accept").next == {P: 500, Q: 7}
+    assert judged(found(480), seen, on_hole="backfill").next == {P: 500, Q: 7}
+
+
+def test_what_retention_takes_while_a_new_table_is_brought_up_halts_nothing():
+    seen = Known("", {}, {P: 0}, {"shop.orders": "a"})
+
+    at = place(Found(), seen, kafka(100), TOPICS, "halt", is_new=True)
+    assert (whys(at.told), at.halted, at.next[P]) == ([Lost.RETENTION], (), 100)
+    assert whys(place(Found(), seen, kafka(100), TOPICS, "halt").halted) == [Lost.RETENTION]
+
+
 offsets = st.integers(0, 30)
 
 

@@ -162,6 +162,29 @@ def test_a_rollback_that_halts_a_table_halts_it_when_what_shows_it_has_expired(l
         writer.prepare(portion(5, 7))
 
 
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+def test_a_rollback_to_where_no_token_is_left_is_told_while_what_was_left_is_there(lake, on_hole):
+    """Others had expired all tokens before the last one, and there was no property."""
+    table = made(lake)
+    table.append(ONE_ROW, snapshot_properties=says(3))
+    table.append(ONE_ROW)
+    table = edited(lake, table, cut)
+    back_to = table.current_snapshot().snapshot_id
+    table.append(ONE_ROW, snapshot_properties=says(5))
+    table.refresh().manage_snapshots().rollback_to_snapshot(back_to).commit()
+    had = {(TOPIC, 0): 5}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id"})
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    writer = TableWriter(NAME, stream, Sessions(Spark()), tools)
+
+    with pytest.raises(Halted) as halted:
+        writer.prepare(replace(portion(5, 7), known=known))
+    assert [one.why for one in halted.value.place.halted] == [Lost.ROLLED_BACK]
+    with pytest.raises(TableRefused, match="could double its rows"):
+        writer.prepare(portion(5, 7))
+
+
 def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
     table = expired(lake)
     had = {(TOPIC, 0): 5, (OTHER, 0): 4, (OTHER, 1): 2}
