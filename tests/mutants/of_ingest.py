@@ -547,4 +547,50 @@ MUTANTS = (
         "pass",
         "ingest/tables/test_kept_tokens.py::test_where_the_daemon_alone_expires_a_rollback_is_not_forgotten",
     ),
+    Mutant(
+        "where a rollback is filled, what came later comes before it",
+        "isotherm_ingest/plan/places.py",
+        "if position[0] in refilled and position not in (found.vector or {}):",
+        "if False:",
+        "ingest/batches/test_rollbacks.py::test_where_a_rollback_is_filled_a_partition_that_came_later_waits_once_more",
+    ),
+    Mutant(
+        "a rollback behind the last token is none where no token is left",
+        "isotherm_ingest/tables/lake.py",
+        "if token is None and self._is_left(pipeline) else token",
+        "if False else token",
+        "ingest/tables/test_expired_tokens.py::"
+        "test_a_rollback_to_where_no_token_is_left_is_told_while_what_was_left_is_there",
+    ),
+    Mutant(
+        "a new table is halted by what retention takes while it is brought up",
+        "isotherm_ingest/plan/places.py",
+        "if hole.why is Lost.RETENTION and is_new:",
+        "if False:",
+        "ingest/batches/test_shared_topics.py::"
+        "test_a_new_table_is_brought_up_while_retention_goes_on_and_one_that_fails_says_what_it_lost",
+    ),
+    Mutant(
+        "a table that failed as it was brought up counts as new",
+        "isotherm_ingest/batches/table_state.py",
+        "        self.untold += 1\n        self.is_new = False\n",
+        "        self.untold += 1\n",
+        "ingest/batches/test_shared_topics.py::"
+        "test_a_new_table_is_brought_up_while_retention_goes_on_and_one_that_fails_says_what_it_lost",
+    ),
+    Mutant(
+        "partitions that are gone have new ones wait for them",
+        "isotherm_ingest/batches/driver.py",
+        "front = {one: least[one] for one in there if one in least}",
+        "front = dict(least)",
+        "ingest/batches/test_shared_topics.py::"
+        "test_a_topic_that_is_made_again_smaller_on_a_broker_without_ids_is_read_whole",
+    ),
+    Mutant(
+        "a table that was made again and has as much goes back behind its own vector",
+        "isotherm_ingest/plan/places.py",
+        "if not is_table(known.uuid, found.uuid) and (has is None or has < through):",
+        "if not is_table(known.uuid, found.uuid):",
+        "ingest/plan/test_places.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
+    ),
 )

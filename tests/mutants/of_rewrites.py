@@ -290,6 +290,27 @@ MUTANTS = (
         f"{SORTING}test_what_cannot_be_compared_as_iceberg_does_is_left_as_it_is[UUID]",
     ),
     Mutant(
+        "what cannot be sorted is found out by each job",
+        "core/planner/plan.py",
+        "or _unsortable(take, policy, view.facts)",
+        "or ''",
+        "core/planner/test_plan.py::test_rows_that_cannot_be_sorted_as_the_policy_says_are_not_taken",
+    ),
+    Mutant(
+        "deletes are not merged where data could not be sorted",
+        "core/planner/plan.py",
+        "facts.sortable is None or not take.rewrites_data",
+        "facts.sortable is None",
+        "core/planner/test_plan.py::test_deletes_are_merged_whatever_data_is_to_be_sorted_by",
+    ),
+    Mutant(
+        "a sample holds whole rows",
+        "iceberg/compaction/curve.py",
+        "values.append(_ordered(values_at(rows, at).drop_null()))",
+        "values.append(_ordered(values_at(rows, at).drop_null())); values_at.__dict__.setdefault('kept', []).append(rows)",
+        "iceberg/compaction/test_curve.py::test_a_sample_of_large_rows_holds_their_keys_alone",
+    ),
+    Mutant(
         "a column of few values tells only the last bits of a place",
         "iceberg/compaction/curve.py",
         "ranks.append(rank * ((1 << bits) - 1) // (len(edges) + 1))",

@@ -37,6 +37,7 @@ from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.core.policy.precedence import PROPERTIES
+from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.snapshots import (
     astray,
@@ -168,6 +169,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
         unsupported=unsupported(metadata),
+        sortable=kept_names(metadata.schema()),
         unpublished=unpublished(metadata),
     )
 

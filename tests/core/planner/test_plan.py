@@ -134,6 +134,32 @@ def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     assert (verdict, why) == (decision.verdict, decision.why)
 
 
+@pytest.mark.parametrize(
+    ("sort", "sortable", "verdict"),
+    [
+        ("region, AT", ("at", "region"), Verdict.DUE),
+        ("region", None, Verdict.DUE),
+        ("table", (), Verdict.DUE),
+        ("zorder(region, at)", ("at",), Verdict.UNSUPPORTED),
+    ],
+)
+def test_rows_that_cannot_be_sorted_as_the_policy_says_are_not_taken(sort, sortable, verdict):
+    """It was found out by each job, in each round, and each took a turn from other tables."""
+    policy = Policy(compact={"min_files": 4, "sort": sort})
+    decision = plan(view(COLD, facts=facts(sortable=sortable)), policy, NOW).of_partitions[0]
+
+    assert decision.verdict is verdict
+    assert ("compact.sort names column `region`" in decision.why) == (verdict is Verdict.UNSUPPORTED)
+
+
+def test_deletes_are_merged_whatever_data_is_to_be_sorted_by():
+    state = replace(partition(4, GIB), deletes={FileKind.POSITION_DELETES: FileStats(200, 20, 9)})
+    world = view({key(1): state}, facts=facts(sortable=("at",)))
+    decision = plan(world, Policy(compact={"sort": "region"}), NOW).of_partitions[0]
+
+    assert (decision.verdict, decision.take.rewrites_data) == (Verdict.DUE, False)
+
+
 def test_who_expires_nothing_here_is_told_that_somebody_must():
     crowded = facts(metadata_file_bytes=16 * MIB, snapshots=6_500, own_snapshots=6_500)
     decision = plan(view(COLD, facts=crowded), Policy(expire={"enabled": False}), NOW).of_partitions[0]

@@ -31,6 +31,8 @@ def test_what_is_written_is_read_as_the_same(order):
         ("a.b ASC NULLS LAST", [("a.b", False, True)]),
         ("`table`, `two words` ASC", [("table", False, False), ("two words", False, False)]),
         ("asc", [("asc", False, False)]),
+        ("`off`", [("off", False, False)]),
+        ("off, b", [("off", False, False), ("b", False, False)]),
     ],
 )
 def test_columns_are_as_in_sparks_procedures(text, columns):
@@ -40,8 +42,8 @@ def test_columns_are_as_in_sparks_procedures(text, columns):
 def test_a_z_order_has_columns_alone():
     assert sort_by(" ZORDER( a , b.c )") == SortBy((SortColumn("a"), SortColumn("b.c")), is_zorder=True)
     assert str(sort_by("zorder(a,b)")) == "zorder(a, b)"
-    assert sort_by("table") is None
-    assert sort_by(" none") is None
+    for text in ("table", "TABLE", " none", "None"):
+        assert sort_by(text) is None
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,9 @@ def test_a_z_order_has_columns_alone():
         ("zorder(a, a)", "column `a` is named twice"),
         ("a, a DESC", "column `a` is named twice"),
         ("a,b,c,d,e,f,g,h,i", "more than 8 columns"),
+        ("off", "a column of this name is written in backticks"),
+        ("zorder", "a column of this name is written in backticks"),
+        ('"region"', 'not understood from `"region"` on'),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(text, complaint):

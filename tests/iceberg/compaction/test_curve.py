@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise, product
@@ -37,9 +36,10 @@ from isotherm.contract.identity import UNPARTITIONED
 from isotherm.contract.paths import normalised
 from isotherm.core.model.jobs import AskedOrder, OutcomeKind, SortKey, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.asked_order import asked_order
-from isotherm.iceberg.compaction.curve import places
-from support.rewriting import compacted
+from isotherm.core.policy.sort_text import why_not
+from isotherm.iceberg.compaction.asked_order import asked_order, kept_names
+from isotherm.iceberg.compaction.curve import Curve, places
+from support.rewriting import bound, compacted
 from support.spark import CATALOG
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,22 +200,55 @@ def test_columns_are_found_by_name_and_in_another_case_where_that_is_clear(text,
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "which"),
     [
-        ("gone", "compact.sort names column `gone`, and the table has no such column"),
-        ("ID", "column `ID`, and the table has several columns of that name, but for its case"),
-        ("key", r"column `key`, by whose values \(uuid\) rows cannot be sorted"),
-        ("many", r"by whose values \(list<long>\) rows cannot be sorted"),
-        ("many.element", r"column `many.element`, by whose values \(long\)"),
-        ("row", "by whose values"),
+        ("gone", "no column of this name by which rows can be sorted"),
+        ("ID", "several, but for their case"),
+        ("key", "no column of this name by which rows can be sorted"),
+        ("many", "no column of this name by which rows can be sorted"),
+        ("many.element", "no column of this name by which rows can be sorted"),
+        ("row", "no column of this name by which rows can be sorted"),
     ],
 )
-def test_a_column_by_which_nothing_can_be_sorted_is_told(text, why):
-    refusal = asked_order(SCHEMA, text)
+def test_a_column_by_which_nothing_can_be_sorted_is_told(text, which):
+    refusal = asked_order(SCHEMA, f"id, {text}")
 
     assert isinstance(refusal, Refusal)
-    assert refusal.reason is Reason.POLICY
-    assert re.search(why, refusal.why), refusal.why
+    assert refusal.reason is Reason.UNSUPPORTED
+    assert refusal.why == (
+        f"compact.sort names column `{text}`, and the table has {which}; name another in the policy of this table, "
+        "or write `table`"
+    )
+    assert why_not(f"id, {text}", kept_names(SCHEMA)) == refusal.why
+
+
+def test_of_very_many_columns_no_names_are_kept():
+    wide = Schema(*(NestedField(number, f"column_{number}", LongType()) for number in range(1, 1000)))
+
+    assert kept_names(wide) is None
+    assert asked_order(wide, "column_999") == AskedOrder((SortKey(999),))
+
+
+def test_a_sample_of_large_rows_holds_their_keys_alone(tmp_path):
+    """Documents of 20 kB beside the key, in one struct, and as keys: all 80 MB of them were in memory."""
+    inner = StructType(
+        NestedField(3, "id", LongType(), required=False), NestedField(4, "text", StringType(), required=False)
+    )
+    schema = Schema(
+        NestedField(1, "row", inner, required=False), NestedField(2, "b", LongType(), required=False)
+    )
+    rows = [
+        {"row": {"id": number, "text": "x" * 20_000 + str(number)}, "b": number % 7} for number in range(4000)
+    ]
+    table = lake(tmp_path, schema, rows).load_table("shop.orders")
+    job = bound(table, UNPARTITIONED, take=Take(2**40), sort="zorder(row.id, row.text, b)")
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    curve = Curve.of(table.io, job, table.metadata, {}, job.asked_order)
+    pa.set_memory_pool(before)
+
+    assert [len(edges) > 100 for edges in curve.edges] == [True, False, False]
+    assert pool.max_memory() < 40 * 10**6
 
 
 @pytest.mark.spark

@@ -115,6 +115,8 @@ class TableFacts:
     """How many of the snapshots in its metadata are Isotherm's."""
     unsupported: str = ""
     """Why nothing of it can be compacted by this version, or empty where it can."""
+    sortable: tuple[str, ...] | None = None
+    """The names of the columns by which rows can be sorted; None where that is not known, or they are too many."""
     unpublished: tuple[Unpublished, ...] = ()
     """Of what waits to be published, newest first: some, of which one waits whenever any does."""
     confirmed_at_ms: int = 0

@@ -36,11 +36,12 @@ from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
+from isotherm.core.policy.sort_text import why_not
 from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 43
+RULES = 44
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0
@@ -125,7 +126,7 @@ def _decide_compaction(
 
     if (held := standstill(view, now_ms) or _off_or_running(policy, owed, is_flying=is_flying)) is not None:
         return verdict(*held)
-    blocker = view.facts.unsupported
+    blocker = view.facts.unsupported or _unsortable(take, policy, view.facts)
     # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
     not_then = "" if not blocker else f"; not to be compacted then: {blocker}"
     if hot is not None and old is None:
@@ -151,6 +152,15 @@ def _decide_compaction(
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts)
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
+
+
+def _unsortable(take: Take, policy: Policy, facts: TableFacts) -> str:
+    """Why what is taken cannot be sorted as the policy says, as far as that is known."""
+    return (
+        ""
+        if facts.sortable is None or not take.rewrites_data
+        else why_not(policy.compact.sort, facts.sortable)
+    )
 
 
 def owed_now(key: PartitionKey, partition: PartitionState, policy: Policy, view: View, now_ms: int) -> Debt:

@@ -4,6 +4,7 @@ Columns are written as in the `sort_order` of Spark's `rewrite_data_files`.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -14,10 +15,14 @@ TABLE: Final = "table"
 NONE: Final = "none"
 """As they lie in the files that are read."""
 
+MOST_SAID: Final = 100
+"""Characters of a name: each partition's verdict repeats it."""
 MOST_COLUMNS: Final = 8
 """More tell nothing: of a z-order through nine columns each has six bits."""
 
-_PLAIN = re.compile(r"[^\s,()`]+")
+_PLAIN = re.compile(r"[^\s,()`'\"]+")
+_NO_COLUMNS = ("off", "no", "false", "true", "null", "zorder")
+"""Nobody means a column by them who writes nothing else."""
 _COLUMN = re.compile(
     rf"\s*(?:`(?P<quoted>[^`]+)`|(?P<plain>{_PLAIN.pattern}))"
     r"(?:\s+(?P<direction>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?\s*",
@@ -37,7 +42,7 @@ class SortColumn:
     are_nulls_last: bool = False
 
     def __str__(self) -> str:
-        is_plain = _PLAIN.fullmatch(self.name) and self.name not in (TABLE, NONE)
+        is_plain = _PLAIN.fullmatch(self.name) and self.name.lower() not in (TABLE, NONE, *_NO_COLUMNS)
         name = self.name if is_plain else f"`{self.name}`"
         falling = " DESC" if self.is_falling else ""
         nulls = f" NULLS {'LAST' if self.are_nulls_last else 'FIRST'}"
@@ -62,8 +67,10 @@ def sort_by(text: str) -> SortBy | None:
     Raises:
         ValueError: it cannot be read.
     """
-    if text.strip() in (TABLE, NONE):
+    if text.strip().lower() in (TABLE, NONE):
         return None
+    if text.strip().lower() in _NO_COLUMNS:
+        raise ValueError(f"{_EXPECTED}; a column of this name is written in backticks")
     curve = _ZORDER.fullmatch(text)
     columns = _columns(text if curve is None else curve["columns"])
     if curve is not None and any(one != SortColumn(one.name) for one in columns):
@@ -102,7 +109,31 @@ def _checked(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(_EXPECTED)  # noqa: TRY004 (pydantic tells the place of a ValueError)
     columns = sort_by(value)
-    return value.strip() if columns is None else str(columns)
+    return value.strip().lower() if columns is None else str(columns)
+
+
+def named(column: str, names: Collection[str]) -> list[str]:
+    """Those of a table's columns that a name means: as it is written, or else in whatever case, as Spark takes it."""
+    same = [one for one in names if one == column]
+    return same or [one for one in names if one.lower() == column.lower()]
+
+
+def why_not(text: str, names: Collection[str]) -> str:
+    """Why the rows of a table cannot be sorted so, by the names of the columns by which they can; empty where they can."""
+    wanted = sort_by(text)
+    for column in () if wanted is None else wanted.columns:
+        found = named(column.name, names)
+        if len(found) != 1:
+            which = (
+                "no column of this name by which rows can be sorted"
+                if not found
+                else "several, but for their case"
+            )
+            return (
+                f"compact.sort names column `{column.name[:MOST_SAID]}`, and the table has {which}; name another in the "
+                "policy of this table, or write `table`"
+            )
+    return ""
 
 
 SortText = Annotated[

@@ -1,7 +1,5 @@
 """The columns by which a policy wants rows to be sorted, as a table has them; or why it has not."""
 
-from collections.abc import Sequence
-
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
@@ -24,7 +22,7 @@ from pyiceberg.types import (
 
 from isotherm.core.model.jobs import AskedOrder, SortKey
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.policy.sort_text import sort_by
+from isotherm.core.policy.sort_text import named, sort_by, why_not
 
 COMPARED = (
     BinaryType,
@@ -46,39 +44,40 @@ COMPARED = (
 """Types whose values are compared here as Iceberg's own comparators do: not UUIDs, which Java takes for two signed numbers."""
 
 
+MOST_CHARS = 4_000
+"""Of the names that are kept with what is known of a table. Of more than that a job finds out what it can sort by."""
+
+
+def sortable(schema: Schema) -> list[str]:
+    """The names of the columns by which rows can be sorted."""
+    return [name for name in schema.column_names if _is_sortable(schema, schema.find_field(name).field_id)]
+
+
+def kept_names(schema: Schema) -> tuple[str, ...] | None:
+    """The same, or None where they are too long to be kept."""
+    names = tuple(sortable(schema))
+    return names if sum(map(len, names)) <= MOST_CHARS else None
+
+
 def asked_order(schema: Schema, text: str) -> AskedOrder | Refusal | None:
     """The order that a policy names, of a table of this schema; None for `table` and `none`."""
     wanted = sort_by(text)
     if wanted is None:
         return None
-    keys: list[SortKey] = []
-    for column in wanted.columns:
-        found = _field_ids(schema, column.name)
-        if len(found) != 1:
-            which = (
-                "has no such column" if not found else "has several columns of that name, but for its case"
-            )
-            return _refused(f"column `{column.name}`, and the table {which}")
-        kind = schema.find_type(found[0])
-        if not isinstance(kind, COMPARED) or path_of(schema.as_struct(), found[0]) is None:
-            return _refused(
-                f"column `{column.name}`, by whose values ({str(kind)[:60]}) rows cannot be sorted"
-            )
-        keys.append(SortKey(found[0], column.is_falling, column.are_nulls_last))
+    names = sortable(schema)
+    if why := why_not(text, names):
+        return Refusal(Reason.UNSUPPORTED, why)
+    keys = [
+        SortKey(schema.find_field(named(one.name, names)[0]).field_id, one.is_falling, one.are_nulls_last)
+        for one in wanted.columns
+    ]
     return AskedOrder(tuple(keys), wanted.is_zorder)
 
 
-def _refused(what: str) -> Refusal:
-    return Refusal(
-        Reason.POLICY, f"compact.sort names {what}; name others in the policy of this table, or write `table`"
+def _is_sortable(schema: Schema, field_id: int) -> bool:
+    return (
+        isinstance(schema.find_type(field_id), COMPARED) and path_of(schema.as_struct(), field_id) is not None
     )
-
-
-def _field_ids(schema: Schema, name: str) -> Sequence[int]:
-    """The columns that a name means: as it is written, or else in whatever case, as Spark takes it."""
-    names = schema.column_names
-    same = [one for one in names if one == name] or [one for one in names if one.lower() == name.lower()]
-    return [schema.find_field(one).field_id for one in same]
 
 
 def path_of(struct: StructType, field_id: int) -> tuple[int, ...] | None:

@@ -71,9 +71,8 @@ class Curve:
         tops = {path[0] for path in paths}
         part = Schema(*(field for place, field in enumerate(whole.fields) if place in tops))
         inner = [path_of(part.as_struct(), field_id) or () for field_id in ids]
-        sample = _sample(io, job.data_files, metadata, part, constants)
-        edges = (_edges(_ordered(values_at(sample, path)), _bits(len(ids))) for path in inner)
-        return cls(tuple(paths), tuple(edges))
+        sample = _sample(io, job.data_files, metadata, part, constants, inner)
+        return cls(tuple(paths), tuple(_edges(values, _bits(len(ids))) for values in sample))
 
     def columns(self, rows: pa.Table) -> pa.Table:
         """What is compared of each row: its place on the curve. Rows without a value of a column come first in it."""
@@ -156,20 +155,26 @@ def _sample(
     metadata: TableMetadata,
     part: Schema,
     constants: Mapping[int, Any],
-) -> pa.Table:
-    """Some rows of some of the files, of these columns alone. Deleted ones are among them."""
+    paths: Sequence[Path],
+) -> list[Values]:
+    """What each column says in some rows of some of the files, where it says anything. Deleted rows are among them.
+
+    Of each batch only that is kept: a struct, or a text, may be a thousand times as large.
+    """
     arrow, mapping = schema_to_pyarrow(part), metadata.name_mapping()
     known = {field.field_id for field in part.fields}
     count = min(len(files), SAMPLED_FILES)
     chosen = [files[number * len(files) // count] for number in range(count)]
-    found: list[pa.RecordBatch] = []
+    found: list[list[Values]] = [[] for _ in paths]
     each = zip(chosen, in_turn(io, chosen, lambda footer: names(footer, known, mapping)), strict=True)
     for file, near in each:
         with blaming(file.path), near as path:
             source = Source(path, file, known, mapping)
-            some = _some(source, file.rows)
-            found += [project(rows, source.columns, part, arrow, constants) for rows in some]
-    return pa.Table.from_batches(found, schema=arrow)
+            for some in _some(source, file.rows):
+                rows = pa.Table.from_batches([project(some, source.columns, part, arrow, constants)])
+                for values, at in zip(found, paths, strict=True):
+                    values.append(_ordered(values_at(rows, at).drop_null()))
+    return [np.concatenate(values) if values else np.array([]) for values in found]
 
 
 def _some(source: Source, rows: int) -> Iterator[pa.RecordBatch]:

@@ -171,7 +171,8 @@ class Compactions:
             self.ledger.forget_operation(operation.job_id)
             raise bound
         if isinstance(bound, Refusal):
-            self.operations.end(operation, Outcome.refused(operation.job_id, bound))
+            unread = replace(operation, bytes_planned=0)
+            self.operations.end(unread, Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
             return False
         job, uuid = bound.job, operation.table.uuid

@@ -244,4 +244,4 @@ def verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
     """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
     said = tuple(facts.properties.get(name) for name in PROPERTIES)
     converts = why_not_converted(facts) is None
-    return facts.format_version, facts.unsupported, facts.fields, said, converts
+    return facts.format_version, facts.unsupported, facts.sortable, facts.fields, said, converts
