@@ -100,6 +100,22 @@ MUTANTS = (
         "service/tables/test_failing_tables.py::test_a_table_fails_until_nothing_of_it_does",
     ),
     Mutant(
+        "after an outage of 500s each table waits for an hour",
+        BARRIER,
+        "may_be_over = may_be_over or is_away",
+        "may_be_over = is_away",
+        "service/tables/test_failing_tables.py::"
+        "test_an_answer_that_says_nothing_is_over_with_the_outage_and_is_none_by_itself",
+    ),
+    Mutant(
+        "of a table that a server fails at for ever nobody is told",
+        "service/tables/follow.py",
+        "except (Refused, NoWord) as err:\n            if self._fold",
+        "except Refused as err:\n            if self._fold",
+        "service/tables/test_not_found.py::"
+        "test_a_mistake_in_the_server_or_a_token_that_is_over_is_no_missing_right_and_is_told_after_an_hour",
+    ),
+    Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused | NoWord)",
@@ -174,7 +190,7 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         "service/tables/missing_tables.py",
-        "if listing is None or now_s - since_s < for_s:",
+        "if listing is None or now_s - since_s < _GONE_AFTER_S[answer]:",
         "if listing is None:",
         "service/tables/test_not_found.py::test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),

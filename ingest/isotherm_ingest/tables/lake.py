@@ -27,24 +27,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from pyiceberg.typedef import Identifier
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-    UUIDType,
-)
+from pyiceberg.types import UUIDType
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import properties_with_retries
@@ -63,6 +46,7 @@ from isotherm_ingest.tables.offsets import (
     tag_name,
     tokens_in,
 )
+from isotherm_ingest.tables.spark_types import spark_type
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
@@ -355,37 +339,6 @@ def create_statements(
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def spark_type(kind: IcebergType) -> str:
-    """An Iceberg type as Spark's DDL says it."""
-    match kind:
-        case ListType():
-            return f"ARRAY<{spark_type(kind.element_type)}>"
-        case MapType():
-            return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.value_type)}>"
-        case StructType():
-            fields = (f"{quoted(one.name)}: {spark_type(one.field_type)}" for one in kind.fields)
-            return f"STRUCT<{', '.join(fields)}>"
-        case DecimalType():
-            return f"DECIMAL({kind.precision},{kind.scale})"
-        case _:
-            return _SPARK_TYPES.get(type(kind), str(kind))
-
-
-_SPARK_TYPES: dict[type, str] = {
-    IntegerType: "INT",
-    LongType: "BIGINT",
-    StringType: "STRING",
-    UUIDType: "STRING",
-    BooleanType: "BOOLEAN",
-    FloatType: "FLOAT",
-    DoubleType: "DOUBLE",
-    DateType: "DATE",
-    TimestampType: "TIMESTAMP_NTZ",
-    TimestamptzType: "TIMESTAMP",
-    BinaryType: "BINARY",
-}
 
 
 def _spec_field(field_id: int, column: str, transform: Transform[Any, Any]) -> SpecField:

@@ -9,13 +9,14 @@ from isotherm.service.ports import (
     Fenced,
     NotAsked,
     NotYetKnown,
+    NoWord,
     Refused,
     TableMissing,
     TableSilent,
     Unavailable,
     Unreadable,
 )
-from isotherm.service.tables.failing_tables import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
+from isotherm.service.tables.failing_tables import AWAY_IN_A_ROW, AWAY_PAUSE_S, LONG_S, MOST_ASIDE, Barrier
 from support.memory_topics import Clock
 
 
@@ -50,6 +51,34 @@ def test_pauses_grow_and_end_with_success():
         raise RuntimeError("again")
     clock[0] += 10
     assert not made.is_aside("t")
+
+
+@pytest.mark.parametrize("for_long", [False, True])
+def test_an_answer_that_says_nothing_is_over_with_the_outage_and_is_none_by_itself(for_long):
+    """A server's 500, or a token that is over: all tables waited for up to an hour once it was mended."""
+    made, heard, clock = barrier()
+    for _ in range(12):
+        for name in ("a.t", "b.t"):
+            with made.around(name, "looking"):
+                said = NoWord("500: a null pointer")
+                if for_long:
+                    raise Unreadable(f"{said}; for long") from said
+                raise said
+        began = clock[0]
+        while made.is_aside("a.t"):
+            clock[0] += 5
+
+    assert clock[0] - began == AWAY_PAUSE_S
+    assert not made.is_away
+    assert made.makes_no_sense("a.t")
+    with made.around("a.t", "looking"), made.around("b.t", "looking"):
+        raise NoWord("500")
+    assert made.is_aside("a.t") or made.is_aside("b.t")
+    with made.around("c.t", "looking"):
+        made.went_well("c.t")
+    assert not made.is_aside("a.t")
+    assert not made.is_aside("b.t")
+    assert bool(heard.of(seen.TableFailed)) is for_long
 
 
 def test_a_table_fails_until_nothing_of_it_does():

@@ -9,7 +9,7 @@ from pyiceberg.exceptions import ServerError, UnauthorizedError
 from isotherm.core.observations import TableGone, TableRefused
 from isotherm.iceberg.errors import translated
 from isotherm.service.ports import NotYetKnown, NoWord, Refused, TableMissing, Unreadable
-from isotherm.service.tables.missing_tables import GONE_AFTER_S, REFUSED_FOR_S
+from isotherm.service.tables.missing_tables import GONE_AFTER_S, NO_WORD_FOR_S, REFUSED_FOR_S
 from isotherm.telemetry.metrics import Metrics
 from support.deleting import followed
 from support.lab import EXPIRING, Lab, settle, started, uuid_of
@@ -69,9 +69,10 @@ def test_a_table_that_is_refused_and_not_listed_for_an_hour_is_gone(lab, what):
 
 @pytest.mark.parametrize("is_listed", [True, False])
 @pytest.mark.parametrize("trouble", [ServerError("500: a null pointer"), UnauthorizedError("401: expired")])
-def test_an_hour_of_a_mistake_in_the_server_or_of_a_token_that_is_over_is_no_missing_right(
+def test_a_mistake_in_the_server_or_a_token_that_is_over_is_no_missing_right_and_is_told_after_an_hour(
     lab, trouble, is_listed
 ):
+    """Lists alone say that such a table is gone, and not before a day has passed."""
     table, service = followed(lab)
     lab.append(lab.create("shop.other"), 1)
     for _ in range(3):
@@ -87,14 +88,24 @@ def test_an_hour_of_a_mistake_in_the_server_or_of_a_token_that_is_over_is_no_mis
     service.catalog.load = troubled
     if not is_listed:
         lab.catalog.drop_table("shop.orders")
-    for waits_s in (0, GONE_AFTER_S, REFUSED_FOR_S, 120):
+    for waits_s in (0, GONE_AFTER_S, REFUSED_FOR_S - GONE_AFTER_S - 60):
         lab.ahead_ms += int(waits_s * 1000)
         with pytest.raises(NoWord):
             service.follower.confirm("shop.orders")
         service.step(0)  # makes a list
-
-    assert service.fold.table(uuid_of(table)) is not None
     assert not [one for one in lab.seen if isinstance(one, TableGone | TableRefused)]
+    for waits_s in (120, NO_WORD_FOR_S - REFUSED_FOR_S - 120):
+        lab.ahead_ms += int(waits_s * 1000)
+        with pytest.raises(Unreadable, match="for long: the catalog has to be mended"):
+            service.follower.confirm("shop.orders")
+        service.step(0)
+    assert "shop.orders" in [one.table.name for one in lab.seen if isinstance(one, TableRefused)]
+    assert service.fold.table(uuid_of(table)) is not None
+
+    lab.ahead_ms += 120_000
+    with suppress(Unreadable):
+        service.follower.confirm("shop.orders")
+    assert (service.fold.table(uuid_of(table)) is not None) is is_listed
     service.stop()
 
 

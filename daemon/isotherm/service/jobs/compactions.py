@@ -171,8 +171,7 @@ class Compactions:
             self.ledger.forget_operation(operation.job_id)
             raise bound
         if isinstance(bound, Refusal):
-            unread = replace(operation, bytes_planned=0)
-            self.operations.end(unread, Outcome.refused(operation.job_id, bound))
+            self.operations.end(replace(operation, bytes_planned=0), Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
             return False
         job, uuid = bound.job, operation.table.uuid

@@ -94,7 +94,12 @@ class Listing:
 
     def hides(self, name: str) -> bool:
         """Whether a table of this name would not be shown."""
-        return any(name.startswith(f"{namespace}.") for namespace in self.unlisted)
+        return bool(self.why_hidden(name))
+
+    def why_hidden(self, name: str) -> str:
+        """Why it would not be shown, or empty where it would."""
+        hidden = (one for one in self.unlisted if name.startswith(f"{one}."))
+        return next((f"namespace {one} gives no answer: {self.unlisted[one]}" for one in hidden), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,7 @@ class Survey:
         twin = next((one for one in self._names_of(ours or "") if one != name), None)
         if twin is not None and not unseen:
             why = self._unknown.why(twin) if twin in self._unknown else "when it was looked at last, it was"
+            why = self._listing.why_hidden(twin) or why
             return f"{twin} may be a second entry of it: {why}"
         if not unseen:
             oldest = min(self._listing.names, key=self._looked_at.__getitem__)

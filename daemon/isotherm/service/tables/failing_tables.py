@@ -66,6 +66,8 @@ class _Aside:
     since_s: float
     until_s: float
     is_away: bool
+    may_be_over: bool
+    """With the next answer about any table: it did not answer, or its answer was about the server, or about who asks."""
     told_of: str = ""
     """The table that was reported as failing for it, and not as recovered."""
 
@@ -144,7 +146,8 @@ class Barrier:
         if isinstance(err, StoreAway | TableSilent):
             self._mute.add(_namespace(name))
         self.listen(TrySoon(f"table {name}", str(err), kind))
-        self.put_aside(key, is_away=is_away)
+        says_nothing = isinstance(err, NoWord) or isinstance(err.__cause__, NoWord)
+        self.put_aside(key, is_away=is_away, may_be_over=says_nothing)
         if isinstance(err, Unreadable):
             self._tell(key, TableFailed(name, what, str(err), remedy=THEIRS))
 
@@ -162,7 +165,7 @@ class Barrier:
         was_outage = self.monotonic_s() - self._well_s >= OUTAGE_S
         self._well_s = self.monotonic_s()
         if was_outage:  # else thousands may be aside, each time that one of thousands goes well
-            for other in [other for other, aside in self._aside.items() if aside.is_away]:
+            for other in [other for other, aside in self._aside.items() if aside.may_be_over]:
                 self._aside[other] = replace(self._aside[other], until_s=self._well_s)
 
     def guard(self, what: str, action: Callable[[], object]) -> bool:
@@ -221,18 +224,23 @@ class Barrier:
         self._failing.setdefault(failed.name, set()).add(key)
         self.listen(failed)
 
-    def put_aside(self, name: str, *, is_away: bool = False) -> None:
+    def put_aside(self, name: str, *, is_away: bool = False, may_be_over: bool = False) -> None:
         """Leave a table, or a job, alone for a while, for longer each time."""
         now_s = self.monotonic_s()
-        known = self._aside.get(name, _Aside(0, now_s, now_s, is_away))
-        longest_s = AWAY_PAUSE_S if is_away else LONGEST_PAUSE_S
+        may_be_over = may_be_over or is_away
+        known = self._aside.get(name, _Aside(0, now_s, now_s, is_away, may_be_over))
+        longest_s = AWAY_PAUSE_S if may_be_over else LONGEST_PAUSE_S
         pause_s = min(FIRST_PAUSE_S * 2 ** min(known.failures, 20), longest_s)
         if len(self._aside) >= MOST_ASIDE:
             over = [one for one, aside in self._aside.items() if aside.until_s <= now_s and one != name]
             for other in over:
                 self._over(other)
         self._aside[name] = replace(
-            known, failures=known.failures + 1, until_s=now_s + pause_s, is_away=is_away
+            known,
+            failures=known.failures + 1,
+            until_s=now_s + pause_s,
+            is_away=is_away,
+            may_be_over=may_be_over,
         )
 
 

@@ -125,7 +125,7 @@ class Follower:
                 self._gone(name, str(err))
                 return None
             raise
-        except Refused as err:
+        except (Refused, NoWord) as err:
             if self._fold.named(name) and self._is_gone_by_now(name, err):
                 return None
             raise
@@ -147,16 +147,18 @@ class Follower:
         self.suspects.discard(name)
         return loaded
 
-    def _is_gone_by_now(self, name: str, refused: Refused) -> bool:
-        """Whether a table that is refused is gone. Raises Unreadable: it is listed, and has been refused for an hour."""
-        if self._missing.is_gone(name, Refused):
-            self._gone(
-                name, f"{refused}; nor does the catalog list it: it was dropped, or a right is missing"
-            )
+    def _is_gone_by_now(self, name: str, said: Refused | NoWord) -> bool:
+        """Whether a table of which nothing is shown is gone. Raises Unreadable: it may be there, and has been so for an hour."""
+        answer = Refused if isinstance(said, Refused) else NoWord
+        cause = "it was dropped, or a right is missing" if answer is Refused else "it was dropped"
+        if self._missing.is_gone(name, answer):
+            self._gone(name, f"{said}; nor does the catalog list it: {cause}")
             return True
-        if self._missing.is_refused_for_long(name):
-            self._listen(TableRefused(TableId("", name), str(refused)))
-            raise Unreadable(f"{refused}; for long: a right is missing, or it was dropped") from refused
+        if self._missing.is_so_for_long(name, answer):
+            self._listen(TableRefused(TableId("", name), str(said)))
+            if answer is Refused:
+                raise Unreadable(f"{said}; for long: a right is missing, or it was dropped") from said
+            raise Unreadable(f"{said}; for long: the catalog has to be mended, or our login to it") from said
         return False
 
     def tell_apart(self, table: TableId) -> bool:

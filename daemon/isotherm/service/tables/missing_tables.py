@@ -1,11 +1,11 @@
-"""Tables that the catalog did not find, or refused: since when, and whether they are gone by now.
+"""Tables that the catalog did not find, refused, or said nothing of: since when, and whether they are gone by now.
 
 A catalog that is restarted, or has lost its database for a moment, says of every table that it is not there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from isotherm.service.ports import Refused, TableMissing
+from isotherm.service.ports import NoWord, Refused, TableMissing
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.store.fold import Fold
 
@@ -14,8 +14,17 @@ GONE_AFTER_S = 300.0
 REFUSED_FOR_S = 3600.0
 """The same of a table that is refused. Some catalogs answer 403 for what they do not have, so that nobody learns of it. If
 only a right was missing, the table is scanned again once it is listed."""
+NO_WORD_FOR_S = 86_400.0
+"""The same where its answers say nothing of the table, as those of a server that fails at it: only lists say that it is gone."""
+LONG_S = REFUSED_FOR_S
+"""After so long what was last seen of a table is no news any more, whatever becomes of it."""
 
-Answer = type[TableMissing] | type[Refused]
+Answer = type[TableMissing] | type[Refused] | type[NoWord]
+_GONE_AFTER_S: Mapping[Answer, float] = {
+    TableMissing: GONE_AFTER_S,
+    Refused: REFUSED_FOR_S,
+    NoWord: NO_WORD_FOR_S,
+}
 
 
 class MissingTables:
@@ -38,8 +47,7 @@ class MissingTables:
         now_s = self._monotonic_s()
         since_s = self._since_s.setdefault(name, {}).setdefault(answer, now_s)
         listing = self._lists.asked_since(since_s)
-        for_s = REFUSED_FOR_S if answer is Refused else GONE_AFTER_S
-        if listing is None or now_s - since_s < for_s:
+        if listing is None or now_s - since_s < _GONE_AFTER_S[answer]:
             return False
         is_empty = not listing.names and len(self._fold.names()) > 1
         if name in listing.names or listing.hides(name) or is_empty:
@@ -47,10 +55,10 @@ class MissingTables:
         del self._since_s[name]
         return True
 
-    def is_refused_for_long(self, name: str) -> bool:
-        """Whether it has been refused for so long that what was last seen of it is no news any more."""
-        since_s = self._since_s.get(name, {}).get(Refused)
-        return since_s is not None and self._monotonic_s() - since_s >= REFUSED_FOR_S
+    def is_so_for_long(self, name: str, answer: Answer) -> bool:
+        """Whether that was the answer for so long that what was last seen of it is no news any more."""
+        since_s = self._since_s.get(name, {}).get(answer)
+        return since_s is not None and self._monotonic_s() - since_s >= LONG_S
 
     def found(self, name: str) -> None:
         """It is there."""
