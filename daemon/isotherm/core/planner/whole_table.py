@@ -10,7 +10,7 @@ from dataclasses import replace
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import Snapshot
+from isotherm.core.model.tables import UPGRADE, Snapshot
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import OWN_SNAPSHOT_BYTES, after_failures, standstill
 from isotherm.core.planner.retention import (
@@ -313,7 +313,7 @@ def _trims_not(view: View, policy: Policy) -> tuple[str, str] | None:
     if not policy.metadata.enabled:
         return _off(view, "metadata.enabled", "old metadata.json files of this table are left alone")
     if view.facts.format_version == 1:
-        return "with format 1 nothing would show that the table's history went back", ""
+        return f"with format 1 nothing would show that the table's history went back; {UPGRADE}", ""
     return None
 
 
