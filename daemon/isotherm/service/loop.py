@@ -121,19 +121,20 @@ class Service:
         )
         self._build_what_looks_around()
         self.deletions = Deletions(
-            self.fold,
-            self.ledger,
-            self.events,
-            self.catalog,
-            self.maintainer,
-            self.verdicts,
-            self.holds,
-            self.owned,
-            self.barrier,
-            self.survey,
-            self.listen,
-            *clocks,
-            self.config.deletions.also_under,
+            fold=self.fold,
+            ledger=self.ledger,
+            events=self.events,
+            catalog=self.catalog,
+            maintainer=self.maintainer,
+            verdicts=self.verdicts,
+            holds=self.holds,
+            owned=self.owned,
+            barrier=self.barrier,
+            survey=self.survey,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
+            also_under=self.config.deletions.also_under,
         )
         operations = Operations(self.ledger, self.listen, self.now_ms, self.monotonic_s)
         self._build_what_works(operations)
@@ -146,43 +147,43 @@ class Service:
         self.relay = None
         if self.sources is not None:
             self.relay = Relay(
-                self.sources,
-                self.events,
-                self.catalog,
-                self.config.catalog.name,
-                self.listen,
-                self.set_aside,
-                self.barrier,
-                lambda name: self.follower.look_again(name),  # noqa: PLW0108 (there is none yet)
-                self.monotonic_s,
+                sources=self.sources,
+                events=self.events,
+                catalog=self.catalog,
+                catalog_name=self.config.catalog.name,
+                listen=self.listen,
+                set_aside=self.set_aside,
+                barrier=self.barrier,
+                ask_again=lambda name: self.follower.look_again(name),  # noqa: PLW0108 (there is none yet)
+                monotonic_s=self.monotonic_s,
             )
         every_s = self.config.loop.poll_tables_every_s
         self.lists = CatalogLists(
             every_s, self.catalog, self.ledger, self.listen, self.now_ms, self.monotonic_s
         )
         self.follower = Follower(
-            self.fold,
-            self.ledger,
-            self.catalog,
-            self.lists,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
-            self.policies.epochs_of,
-            self.events.owns,
-            self.holds.halt,
-            ReadingTime(self.health, self.monotonic_s),
+            fold=self.fold,
+            ledger=self.ledger,
+            catalog=self.catalog,
+            lists=self.lists,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
+            epochs_of=self.policies.epochs_of,
+            owns=self.events.owns,
+            halt=self.holds.halt,
+            reading_time=ReadingTime(self.health, self.monotonic_s),
         )
         self.intake = Intake(
-            self.fold,
-            self.ledger,
-            self.catalog,
-            self.follower,
-            self.set_aside,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
-            int(self.config.loop.intent_timeout_s * 1000),
+            fold=self.fold,
+            ledger=self.ledger,
+            catalog=self.catalog,
+            follower=self.follower,
+            set_aside=self.set_aside,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
+            intent_timeout_ms=int(self.config.loop.intent_timeout_s * 1000),
         )
 
     def _build_what_looks_around(self) -> None:
@@ -210,14 +211,14 @@ class Service:
             self.now_ms,
         )
         self.recount = Recount(
-            self.fold,
-            self.catalog,
-            self.follower,
-            self.listen,
-            self.events.owns,
-            self.monotonic_s,
-            self.barrier,
-            self.config.loop.recount_every_s,
+            fold=self.fold,
+            catalog=self.catalog,
+            follower=self.follower,
+            listen=self.listen,
+            owns=self.events.owns,
+            monotonic_s=self.monotonic_s,
+            barrier=self.barrier,
+            every_s=self.config.loop.recount_every_s,
         )
 
     def _clock_trouble(self) -> str | None:
@@ -251,35 +252,35 @@ class Service:
             self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s
         )
         self.consumer = Consumer(
-            self.fold,
-            self.ledger,
-            self.events,
-            self.intake,
-            self.verdicts,
-            self.compactions,
-            self._flights,
-            self.barrier,
-            self.set_aside,
-            self.health,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
+            fold=self.fold,
+            ledger=self.ledger,
+            events=self.events,
+            intake=self.intake,
+            verdicts=self.verdicts,
+            compactions=self.compactions,
+            flights=self._flights,
+            barrier=self.barrier,
+            set_aside=self.set_aside,
+            health=self.health,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
         )
         self.pace = RoundPace(self.config.loop.plan_every_s)
         self.rounds = Rounds(
-            self.fold,
-            self.ledger,
-            self.events,
-            self.follower,
-            self.verdicts,
-            self.holds,
-            self.owned,
-            self.compactions,
-            table_work,
-            self.deletions,
-            self.poller,
-            self.survey,
-            Admission(
+            fold=self.fold,
+            ledger=self.ledger,
+            events=self.events,
+            follower=self.follower,
+            verdicts=self.verdicts,
+            holds=self.holds,
+            owned=self.owned,
+            compactions=self.compactions,
+            table_work=table_work,
+            deletions=self.deletions,
+            poller=self.poller,
+            survey=self.survey,
+            admission=Admission(
                 self.ledger,
                 self.verdicts,
                 self.compactions,
@@ -288,20 +289,20 @@ class Service:
                 self.config.executors.local.jobs_at_once,
                 self.config.budgets.bytes_per_hour,
             ),
-            self.pace,
-            unfinished,
-            MovedTables(self.events, self.barrier, self.listen),
-            TablesElsewhere(self.events.owns, self.monotonic_s),
-            SilentTables(
+            pace=self.pace,
+            unfinished=unfinished,
+            moved=MovedTables(self.events, self.barrier, self.listen),
+            elsewhere=TablesElsewhere(self.events.owns, self.monotonic_s),
+            silent=SilentTables(
                 self.fold, self.barrier, lambda: self.poller.every_ms, self.now_ms, self.monotonic_s
             ),
-            self.barrier,
-            self.health,
-            self.consumer.read_to_the_end,
-            self.reload_policies,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
+            barrier=self.barrier,
+            health=self.health,
+            read_to_the_end=self.consumer.read_to_the_end,
+            reload_policies=self.reload_policies,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
         )
 
     def start(self) -> None:

@@ -86,7 +86,7 @@ class _Sweeping:
     """Why the files are wanted gone."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Deletions:
     """The deletions of this daemon."""
 

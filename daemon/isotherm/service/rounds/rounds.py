@@ -50,7 +50,7 @@ STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Rounds:
     """The round that is open, and what the last ones found."""
 

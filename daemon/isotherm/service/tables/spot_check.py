@@ -21,7 +21,7 @@ SAMPLE = 5
 """Partitions counted again at a time."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Recount:
     """Whose turn it is, and how the count is made."""
 

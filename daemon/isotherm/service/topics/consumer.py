@@ -32,7 +32,7 @@ TABLES_AT_ONCE = 100
 """Tables whose verdicts are saved together."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Consumer:
     """Consumes the control topic."""
 

@@ -74,7 +74,7 @@ def in_pieces(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
         yield piece
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Intake:
     """Takes messages into the fold and the ledger."""
 

@@ -72,7 +72,7 @@ class Sources:
     """By topic."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Relay:
     """Re-publishes what the sources announce."""
 
