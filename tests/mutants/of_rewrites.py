@@ -304,10 +304,18 @@ MUTANTS = (
         "core/planner/test_plan.py::test_deletes_are_merged_whatever_data_is_to_be_sorted_by",
     ),
     Mutant(
+        "of texts that begin alike nothing else is compared",
+        "iceberg/compaction/curve.py",
+        "return len(is_alike) if is_alike.all() else int(is_alike.argmin())",
+        "return 0",
+        "iceberg/compaction/test_curve.py::test_each_file_is_narrow_in_each_column_of_whatever_type",
+    ),
+    Mutant(
         "a sample holds whole rows",
         "iceberg/compaction/curve.py",
-        "values.append(_ordered(values_at(rows, at).drop_null()))",
-        "values.append(_ordered(values_at(rows, at).drop_null())); values_at.__dict__.setdefault('kept', []).append(rows)",
+        "values.append(_ordered(values_at(rows, at).drop_null(), 0, SEEN_BYTES))",
+        "values.append(_ordered(values_at(rows, at).drop_null(), 0, SEEN_BYTES))\n"
+        "                    values_at.__dict__.setdefault('kept', []).append(rows)",
         "iceberg/compaction/test_curve.py::test_a_sample_of_large_rows_holds_their_keys_alone",
     ),
     Mutant(

@@ -53,7 +53,7 @@ VALUES = {
     "day": (DateType(), lambda n: date(1969, 1, 1) + timedelta(days=n)),
     "hour": (TimeType(), lambda n: (DAY + timedelta(seconds=n)).time()),
     "at": (TimestamptzType(), lambda n: DAY + timedelta(seconds=n)),
-    "word": (StringType(), lambda n: f"ä key of some length {n:04}"),
+    "word": (StringType(), lambda n: f"https://example.com/a/long/way/to/what/tells/them/apart/{n:04}"),
     "blob": (BinaryType(), lambda n: n.to_bytes(2, "big")),
     "raw": (FixedType(4), lambda n: n.to_bytes(4, "big")),
 }

@@ -35,8 +35,9 @@ SAMPLED_ROWS = 2048
 MOST_BITS = 12
 """Of a rank: a column has 4,095 parts."""
 PLACE_BITS = 62
-PREFIX_BYTES = 32
-"""Of a text. What stands behind tells no more where a row lies."""
+TEXT_BYTES, SEEN_BYTES = 32, 128
+"""Of a text so many are compared, behind what the texts of a sample have in common; of these, so many are looked at. What
+stands behind tells no more where a row lies."""
 
 Path = Sequence[int]
 """The place of a column in its row, then in each struct."""
@@ -51,6 +52,8 @@ class Curve:
     paths: tuple[Path, ...]
     edges: tuple[Values, ...]
     """Of each column the values at which a part begins, rising, but for the first part."""
+    skipped: tuple[int, ...]
+    """Of each column how many bytes its texts have in common at their beginning."""
 
     @classmethod
     def of(
@@ -72,15 +75,17 @@ class Curve:
         part = Schema(*(field for place, field in enumerate(whole.fields) if place in tops))
         inner = [path_of(part.as_struct(), field_id) or () for field_id in ids]
         sample = _sample(io, job.data_files, metadata, part, constants, inner)
-        return cls(tuple(paths), tuple(_edges(values, _bits(len(ids))) for values in sample))
+        skipped = [_common(values) for values in sample]
+        told = (_behind(values, skip) for values, skip in zip(sample, skipped, strict=True))
+        return cls(tuple(paths), tuple(_edges(values, _bits(len(ids))) for values in told), tuple(skipped))
 
     def columns(self, rows: pa.Table) -> pa.Table:
         """What is compared of each row: its place on the curve. Rows without a value of a column come first in it."""
         bits = _bits(len(self.paths))
         ranks: list[Ranks] = []
-        for path, edges in zip(self.paths, self.edges, strict=True):
+        for path, edges, skip in zip(self.paths, self.edges, self.skipped, strict=True):
             values = values_at(rows, path)
-            rank = np.searchsorted(edges, _ordered(values), side="right") + 1
+            rank = np.searchsorted(edges, _ordered(values, skip, TEXT_BYTES), side="right") + 1
             rank[values.is_null().to_numpy()] = 0
             # To all bits: of three values each would be told apart by the lowest two alone.
             ranks.append(rank * ((1 << bits) - 1) // (len(edges) + 1))
@@ -130,8 +135,30 @@ def _edges(values: Values, bits: int) -> Values:
     return np.unique(np.sort(values)[places]) if len(values) else values
 
 
-def _ordered(values: pa.ChunkedArray) -> Values:
-    """Numbers, or the beginnings of texts, in the order of these values; anything where there is none."""
+def _common(values: Values) -> int:
+    """How many bytes all of some texts begin with alike: of addresses, most of what would be compared."""
+    if values.dtype.kind != "S" or not len(values):
+        return 0
+    letters = _letters(values)[:, : SEEN_BYTES - TEXT_BYTES]
+    is_alike = (letters == letters[0]).all(axis=0)
+    return len(is_alike) if is_alike.all() else int(is_alike.argmin())
+
+
+def _behind(values: Values, skip: int) -> Values:
+    """What is compared of texts of which so many bytes are alike."""
+    if values.dtype.kind != "S":
+        return values
+    letters = _letters(values)[:, skip : skip + TEXT_BYTES]
+    texts: Values = np.ascontiguousarray(letters).view(f"S{TEXT_BYTES}").ravel()
+    return texts
+
+
+def _letters(values: Values) -> Values:
+    return values.view(np.uint8).reshape(len(values), SEEN_BYTES)
+
+
+def _ordered(values: pa.ChunkedArray, skip: int, length: int) -> Values:
+    """Numbers, or so many bytes of texts behind others, in the order of these values; anything where there is none."""
     kind = values.type
     if pa.types.is_floating(kind):
         values = ordered_by_bits(values)
@@ -140,8 +167,8 @@ def _ordered(values: pa.ChunkedArray) -> Values:
     elif pa.types.is_date(kind):
         values = values.cast(pa.int32())
     elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)):
-        beginnings = pc.binary_slice(values.cast(pa.large_binary()), 0, PREFIX_BYTES).fill_null(b"")
-        texts: Values = beginnings.to_numpy().astype(f"S{PREFIX_BYTES}")
+        parts = pc.binary_slice(values.cast(pa.large_binary()), skip, skip + length).fill_null(b"")
+        texts: Values = parts.to_numpy().astype(f"S{length}")
         return texts
     if not pa.types.is_floating(values.type):
         values = values.cast(pa.int64())
@@ -173,7 +200,7 @@ def _sample(
             for some in _some(source, file.rows):
                 rows = pa.Table.from_batches([project(some, source.columns, part, arrow, constants)])
                 for values, at in zip(found, paths, strict=True):
-                    values.append(_ordered(values_at(rows, at).drop_null()))
+                    values.append(_ordered(values_at(rows, at).drop_null(), 0, SEEN_BYTES))
     return [np.concatenate(values) if values else np.array([]) for values in found]
 
 

@@ -261,7 +261,7 @@ class Tables(Part):
         # It was the newest once more, between two looks.
         self.db.executemany(
             "UPDATE astray SET since_ms = ?3 WHERE uuid = ?1 AND snapshot_id = ?2 AND since_ms < ?3",
-            [(uuid, s.snapshot_id, s.left_at_ms) for s in once.values() if s.left_at_ms <= now_ms],
+            [(uuid, s.snapshot_id, s.left_at_ms) for s in once.values() if 0 < s.left_at_ms <= now_ms],
         )
 
     def astray(self, uuid: str) -> tuple[Astray, ...]:
