@@ -282,8 +282,8 @@ MUTANTS = (
     Mutant(
         "a snapshot that is listed twice ends the daemon",
         "store/fold/tables.py",
-        "for s in once.values()\n                if",
-        "for s in astray\n                if",
+        "for s in once.values()\n                if s.snapshot_id",
+        "for s in astray\n                if s.snapshot_id",
         "store/test_fold.py::test_a_snapshot_that_metadata_lists_twice_is_kept_once",
     ),
     Mutant(

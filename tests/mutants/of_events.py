@@ -100,6 +100,14 @@ MUTANTS = (
         "service/tables/test_failing_tables.py::test_a_table_fails_until_nothing_of_it_does",
     ),
     Mutant(
+        "one answer that says nothing of a table is all that there is to be found of it",
+        "service/rounds/rounds.py",
+        "self.barrier.is_settled(name)",
+        "self.barrier.makes_no_sense(name)",
+        "service/topics/test_restored_ledgers.py::"
+        "test_a_lost_ledger_is_noticed_though_the_table_with_our_work_is_not_shown_at_first",
+    ),
+    Mutant(
         "after an outage of 500s each table waits for an hour",
         BARRIER,
         "may_be_over = may_be_over or is_away",

@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "what was the newest once more between two looks counts from the first time",
         "store/fold/tables.py",
-        "if 0 < s.left_at_ms <= now_ms]",
-        "if False]",
+        "if 0 < s.left_at_ms <= now_ms + SKEW_MS",
+        "if False",
         ASTRAY + "test_what_was_the_newest_once_more_between_two_looks_counts_from_then",
     ),
     Mutant(

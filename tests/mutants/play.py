@@ -151,8 +151,8 @@ def with_mutant(session: pytest.Session, mutant: Mutant) -> int:
 
 def in_an_empty_lake(session: pytest.Session, mutant: Mutant) -> int:
     """The same with Spark: without the tables of the fork before, which counted names from the same number."""
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
+    # The one that there is. Active it is only in that thread of the JVM which answered then.
+    spark = SparkSession.builder.getOrCreate()
     for namespace in spark.sql("SHOW NAMESPACES IN lake").collect():
         for table in spark.sql(f"SHOW TABLES IN lake.{namespace[0]}").collect():
             if not table["isTemporary"]:

@@ -225,7 +225,7 @@ class Mirror:
         for batch in changes.to_batches():
             surveyor.look(batch)
         survey = Line(self.name, SURVEY, as_json(surveyor.found().as_json()))
-        look = Look(now, Place(now.uuid, {}, {}), self.key, (), {}, {}, Source(), None)
+        look = Look(now, Place(now.uuid, {}, {}), self.key, (), {}, {}, Source(), Source(), None)
         return look, done_of([survey, *lines], list, fill)
 
     def _now(self) -> tuple[TableNow, pa.Schema]:

@@ -264,12 +264,9 @@ class Driver:
     # A turn
 
     def _read_front(self, ranges: Ranges, kafka: Kafka, now_s: float) -> None:
-        """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself.
-
-        Of what was never marked, the mark comes first: a driver that begins after a crash would begin where the first table
-        is that has written, and not where the others are.
-        """
-        self._remember({topic for topic, one in ranges if (topic, one) not in self._marked}, now_s)
+        """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself."""
+        # A driver that begins after a crash would begin where the first table is that has written, and not the others.
+        self._remember({one[0] for one in ranges if not self._is_marked(one)}, now_s)
         topics = sorted({topic for topic, _ in ranges})
         failing = [topic for topic in topics if self._topics[topic].failures]
         waiting = [[topic] for topic in failing]
@@ -280,6 +277,10 @@ class Driver:
             if not self._is_read(some, ranges, kafka, now_s) and len(some) > 1:
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
+
+    def _is_marked(self, position: Position) -> bool:
+        mark = self._marked.get(position)  # it may be of a topic of that name that is gone
+        return mark is not None and mark.is_of(self._topics[position[0]].topic_id)
 
     def _is_read(self, topics: list[str], ranges: Ranges, kafka: Kafka, now_s: float) -> bool:
         mine = {position: span for position, span in ranges.items() if position[0] in topics}

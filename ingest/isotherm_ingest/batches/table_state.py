@@ -28,7 +28,9 @@ class TableState:
     at_most: int | None = None
     """So many messages are brought forward at once, since more have failed."""
     is_new: bool = False
-    """Its first message came just now, nothing of it has failed, and it is still brought up."""
+    """Nobody knew of it, and its first message came just now."""
+    passed: dict[Position, int] = field(default_factory=dict)
+    """Below these offsets the front has been, and had nothing for it: until it is brought up to the front."""
     must_look: bool = False
     """A hole was told of some of its topics; the others are still to be judged."""
     served_s: float = 0.0
@@ -82,6 +84,7 @@ class TableState:
                     **{one: seen for one, seen in new.cuts.items() if one in place.next},
                 },
             )
+        self.passed |= place.again
         self.must_look |= bool(place.told)
         self.known = new
 
@@ -94,11 +97,16 @@ class TableState:
         known = (self.known or Known("", {}, {})).lacking(kafka)
         self.known = replace(known, is_halted=True) if halts else known
 
+    def meets(self, front: Front) -> None:
+        """A batch begins at this front, and has its first message, if it is new: what lies below had none for it."""
+        if self.is_new:
+            self.passed |= {one: end for topic in self.topics for one, end in front.get(topic, {}).items()}
+            self.is_new = False
+
     def fails(self) -> None:
         """It could not be written."""
         self.failures += 1
         self.untold += 1
-        self.is_new = False
 
     def is_in_step(self, portion: Portion, front: Front) -> bool:
         """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.

@@ -70,6 +70,7 @@ class Tables:
         mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
         if (owner := self.owners.known(name)) is not None and mine:
             self.meet(name, owner, mine, lambda _: known)
+            self._states[name].is_new = False  # though nothing may be known of it
 
     def meet(
         self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
@@ -132,7 +133,7 @@ class Tables:
         """Tell which tables failed and have all that they lacked by now."""
         for name, state in self._states.items():
             is_behind = any(state.is_behind(front.get(topic, {})) for topic in state.topics)
-            state.is_new &= is_behind
+            state.passed = state.passed if is_behind else {}
             if state.untold and not state.failures and not is_behind:
                 logs.get().info("table_recovered", table=name, after=state.untold)
                 state.untold = 0
@@ -230,11 +231,12 @@ class Tables:
         futures = {}
         for name, portion in portions.items():
             state = self._states[name]
+            state.meets(front or {})
             if lost := state.lost(portion.kafka):
                 self._tell(name, lost)
                 state.lacks(portion.kafka)
             if not state.is_left_out(now_s) and (only_look or state.is_in_step(portion, front or {})):
-                with_known = replace(portion, known=state.known, is_new=state.is_new)
+                with_known = replace(portion, known=state.known, passed=state.passed)
                 futures[name] = self._pool.submit(self._prepare, name, with_known)
             else:
                 state.lacks(portion.kafka)

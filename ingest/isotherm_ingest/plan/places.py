@@ -173,6 +173,8 @@ class Place:
     """Of which cuts these offsets know."""
     seen: Mapping[Position, Cut] = field(default_factory=dict)
     """Cuts that nobody knew of before: the table has, or has seen, more than there is."""
+    again: Mapping[Position, int] = field(default_factory=dict)
+    """Partitions that it reads once more from the beginning, and below what nothing there was its own."""
 
     def known(self, through: Mapping[Position, int]) -> Known:
         """The place, once everything below `through` was seen."""
@@ -187,9 +189,9 @@ def place(
     topics: Collection[str],
     on_hole: OnHole,
     *,
-    is_new: bool = False,
+    passed: Mapping[Position, int] | None = None,
 ) -> Place:
-    """Where the table goes on in each partition of its topics. `is_new`: nobody knew of it before this driver met it."""
+    """Where the table goes on in each partition of its topics. Below `passed` the front had nothing for it."""
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
@@ -202,11 +204,13 @@ def place(
         going_on[position] = after
         missing += holes
     for hole in missing:
-        (halted if _stands(hole, found, on_hole, is_new=is_new) else told).append(hole)
-    refilled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
+        (halted if _stands(hole, found, on_hole, passed or {}) else told).append(hole)
+    filled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
+    again: dict[Position, int] = {}
     for position in judged:
-        if position[0] in refilled and position not in (found.vector or {}):
+        if position[0] in filled and position not in (found.vector or {}):
             # It has nothing of it. A key may have moved there from one that is filled, and would be older than what came.
+            again[position] = going_on[position]
             going_on[position] = goes_on(kafka.damaged, position, kafka.starts.get(position, 0))
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
@@ -221,6 +225,7 @@ def place(
         tuple(halted),
         newest_of(since, kafka.newest_cuts(judged)),
         {one: cuts[-1] for one, cuts in kafka.cuts.items() if len(cuts) > len(before.get(one, ()))},
+        again,
     )
 
 
@@ -264,6 +269,7 @@ def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Co
         Hole(Lost.MADE_AGAIN, position, kafka.starts.get(position, 0), through)
         for position, through in sorted(known.through.items())
         if position not in judged
+        and (found.vector or {}).get(position, -1) < through
         and not known.is_noted(position)
         and (through > 0 or position in known.vector)
     ]
@@ -275,14 +281,14 @@ def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
     return bool(was and now and was != now)
 
 
-def _stands(hole: Hole, found: Found, on_hole: OnHole, *, is_new: bool) -> bool:
+def _stands(hole: Hole, found: Found, on_hole: OnHole, passed: Mapping[Position, int]) -> bool:
     """Whether a hole is left to a person. What Kafka no longer holds cannot be filled, only accepted.
 
-    Not so what retention takes while a table that is new is brought up: the front has been there, and had nothing for it.
+    Not so what goes of what the front has passed, and had nothing in for the table.
     Nor can a hole whose table does not say any more what it has, as one that was halted until its token expired: all
     that it has would be written once more.
     """
-    if hole.why is Lost.RETENTION and is_new:
+    if hole.why in {Lost.RETENTION, Lost.DAMAGED} and hole.resumes <= passed.get(hole.position, 0):
         return False
     is_untold = found.is_unknown or (found.vector is None and found.history_is_cut)
     fillable = hole.why in {Lost.MADE_AGAIN, Lost.TOPIC_MADE_AGAIN, Lost.CUT_BACK} or (

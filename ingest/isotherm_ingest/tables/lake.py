@@ -217,7 +217,14 @@ class TableNow:
             {} if token is None else token.source.topic_ids,
             token is None and self.oldest is not None and self.oldest.parent_snapshot_id is not None,
             {} if token is None else token.source.cuts,
-            token is not None and not token.is_known,
+            (token is not None and not token.is_known) or (token is None and self._lost_its_beginning),
+        )
+
+    @property
+    def _lost_its_beginning(self) -> bool:
+        """Whether the oldest snapshot names no parent, and was not the first: PyIceberg's expiry, or a replacement."""
+        return (
+            self.oldest is not None and self.oldest.parent_snapshot_id is None and not is_first(self.oldest)
         )
 
 
@@ -233,7 +240,12 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 
 def is_first(snapshot: Snapshot) -> bool:
     """Whether nothing was ever committed before it. PyIceberg's expiry takes the parent away from what stays."""
-    return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) <= 1
+    if snapshot.parent_snapshot_id is not None:
+        return False
+    if number := snapshot.sequence_number or 0:
+        return number == 1
+    said = summary_of(snapshot)  # in format version 1 nothing is numbered
+    return said.get("total-records") in {said.get("added-records", "0"), "0"}
 
 
 ANSWER_TIMEOUT_S = 30.0

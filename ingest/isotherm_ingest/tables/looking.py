@@ -60,7 +60,7 @@ def judged(found: Found, portion: Portion, on_hole: OnHole, ask: Callable[[Colle
             if (topic, partition) not in now.ends:
                 raise RuntimeError(f"nobody says where {topic}/{partition} ends")
         kafka = replace(kafka, ends={**kafka.ends, **{one: now.ends[one] for one in kafka.positions(more)}})
-    return place(found, portion.known, kafka, portion.topics, on_hole, is_new=portion.is_new)
+    return place(found, portion.known, kafka, portion.topics, on_hole, passed=portion.passed)
 
 
 class Looking:
@@ -214,9 +214,8 @@ class Looking:
         at = judged(found, portion, self._stream.on_hole, self._tools.ask)
         if at.halted:
             raise Halted(self._name, at)
-        source = Source(
-            offsets.vector_of(at.vector), portion.cluster, recalled(found, known).topic_ids, found.cuts
-        )
+        said = recalled(found, known)
+        source = Source(offsets.vector_of(at.vector), portion.cluster, said.topic_ids, said.cuts)
         return at, source, None if token is None else token.valid_through_ms
 
     def _is_ours(self, now: TableNow) -> bool:

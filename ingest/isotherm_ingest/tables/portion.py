@@ -1,7 +1,7 @@
 """What one batch may hold for one table, the table as it is to be written, and what the workers have made of it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -45,8 +45,8 @@ class Portion:
     cluster: str
     known: Known | None = None
     """What was last known of the table."""
-    is_new: bool = False
-    """Nobody knew of it before, and it is brought up for the first time."""
+    passed: Mapping[Position, int] = field(default_factory=dict)
+    """Below these offsets the front has been, and had nothing for the table."""
 
     @property
     def topics(self) -> frozenset[str]:

@@ -251,3 +251,34 @@ def test_where_a_rollback_is_filled_a_partition_that_came_later_waits_once_more(
     assert of_it[-1] == (1, 2)
     assert pipeline.lake.tables["shop.orders"].rows.count((ORDERS, 1, 2)) == 1
     assert all((1, 2) not in [row[1:] for row in batch] or len(batch) == 1 for batch in table.batches)
+
+
+@pytest.mark.parametrize("below", [5, 21])
+def test_what_retention_takes_of_what_is_read_once_more_halts_nothing_unless_it_was_never_seen(below):
+    """A partition of which the table has nothing waits at Kafka's beginning until the others are filled."""
+    config = CONFIG.replace("table}", 'table}", on_hole: "backfill')
+    pipeline = Pipeline(config)
+    nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
+    pipeline.send(*messages(ORDERS, *range(10)))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(20), partition=1, **nameless))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    old = dict(table.has), list(table.rows)
+    pipeline.send(*messages(ORDERS, *range(10, 40)))
+    pipeline.minute()
+    table.has, table.rows = old
+    pipeline.outbox.noticed.add("shop.orders")
+    for _ in range(3):
+        pipeline.turn()
+    pipeline.send(*messages(ORDERS, 20, 21, partition=1))
+    pipeline.broker.kept_from[ORDERS, 1] = below
+    pipeline.session.kafka[:] = [
+        one for one in pipeline.session.kafka if one.partition == 0 or one.offset >= below
+    ]
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    assert pipeline.is_left_out("orders") is (below > 20)
+    if below <= 20:
+        assert sorted(row[1:] for row in table.rows) == [*((0, n) for n in range(40)), (1, 20), (1, 21)]

@@ -76,26 +76,65 @@ def test_a_driver_that_dies_between_two_commits_of_a_first_batch_leaves_nothing_
     assert found == [(new, partition, 1)]
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_new_table_is_brought_up_while_retention_goes_on_and_one_that_fails_says_what_it_lost(fails):
-    """The front has been where it is brought up from, and had nothing for it."""
+@pytest.mark.parametrize("kept_from", [100, 201])
+def test_a_new_table_is_brought_up_while_retention_goes_on_and_halts_where_that_takes_its_own(kept_from):
+    """The front has been where it is brought up from, and had nothing for it up to its first message."""
     topic = SHARDS[0]
     pipeline = Pipeline(STREAMS.replace("messages: 4", "messages: 20"))
     pipeline.send(*(change(topic, offset, "a") for offset in range(200)))
     pipeline.minute()
     pipeline.send(change(topic, 200, "b"))
-    if fails:
+    if kept_from > 200:
         pipeline.errors["shop.b"] = OSError("broken")
     pipeline.now_s += 60
     pipeline.turn()
-    pipeline.broker.kept_from[topic, 0] = 100
-    pipeline.session.kafka[:] = [one for one in pipeline.session.kafka if one.offset >= 100]
+    pipeline.broker.kept_from[topic, 0] = kept_from
+    pipeline.session.kafka[:] = [one for one in pipeline.session.kafka if one.offset >= kept_from]
+    pipeline.send(change(topic, 201, "b"))
     pipeline.recovers()
     pipeline.driver.stop()
 
-    assert pipeline.is_left_out("b") is fails
-    assert rows_of(pipeline).get("shop.b", []) == ([] if fails else [(topic, 0, 200)])
+    assert pipeline.is_left_out("b") is (kept_from > 200)
+    expected = [] if kept_from > 200 else [(topic, 0, 200), (topic, 0, 201)]
+    assert rows_of(pipeline).get("shop.b", []) == expected
     assert pipeline.sample("holes_total", table="shop.b", why="retention") >= 1
+
+
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_what_retention_took_while_no_driver_ran_halts_the_table_also_where_the_marks_are_lost(
+    marks_are_lost,
+):
+    """Kafka keeps offsets for a week, and often messages too. The table is no new one, though nothing is known of it."""
+    topic = SHARDS[0]
+    pipeline = Pipeline(STREAMS.replace("messages: 4", "messages: 100"))
+    pipeline.send(*(change(topic, offset, "a") for offset in range(10)))
+    pipeline.minute()
+    pipeline.send(*(change(topic, offset, "a") for offset in range(30, 40)))
+    pipeline.broker.kept_from[topic, 0] = 30
+    if marks_are_lost:
+        pipeline.store.clear()
+    pipeline.start()
+    pipeline.minute()
+    pipeline.driver.stop()
+
+    assert pipeline.is_left_out("a")
+    assert len(rows_of(pipeline)["shop.a"]) == 10
+
+
+def test_a_driver_that_dies_in_the_first_batch_of_a_topic_that_was_made_again_leaves_nothing_out():
+    """It was marked, under the id of the topic before it."""
+    topic = SHARDS[0]
+    pipeline = Pipeline(STREAMS.replace('table}", mode', 'table}", on_hole: accept, mode'))
+    pipeline.send(change(topic, 0, "a"), change(topic, 1, "a"))
+    pipeline.minute()
+    pipeline.session.kafka.clear()
+    pipeline.broker.ids[topic] = "another"
+    pipeline.send(change(topic, 0, "a"), change(topic, 1, "c"), change(topic, 2, "a"))
+    crash(pipeline, "shop.c")
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    assert rows_of(pipeline)["shop.c"] == [(topic, 0, 1)]
 
 
 def test_a_topic_that_is_made_again_smaller_on_a_broker_without_ids_is_read_whole():

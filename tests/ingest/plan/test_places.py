@@ -218,7 +218,8 @@ def test_where_a_rollback_is_filled_what_the_table_has_nothing_of_is_read_again_
     """A key may have moved there from what is filled, and its newest change would come before the older ones."""
     seen = Known("u", {P: 480}, {P: 500, Q: 7}, {"shop.orders": "a"})
 
-    assert judged(found(450), seen, on_hole="backfill").next == {P: 450, Q: 0}
+    filled = judged(found(450), seen, on_hole="backfill")
+    assert (filled.next, filled.again) == ({P: 450, Q: 0}, {Q: 7})
     assert judged(found(450), seen, on_hole="accept").next == {P: 500, Q: 7}
     assert judged(found(480), seen, on_hole="backfill").next == {P: 500, Q: 7}
 
@@ -226,8 +227,9 @@ def test_where_a_rollback_is_filled_what_the_table_has_nothing_of_is_read_again_
 def test_what_retention_takes_while_a_new_table_is_brought_up_halts_nothing():
     seen = Known("", {}, {P: 0}, {"shop.orders": "a"})
 
-    at = place(Found(), seen, kafka(100), TOPICS, "halt", is_new=True)
+    at = place(Found(), seen, kafka(100), TOPICS, "halt", passed={P: 100})
     assert (whys(at.told), at.halted, at.next[P]) == ([Lost.RETENTION], (), 100)
+    assert whys(place(Found(), seen, kafka(101), TOPICS, "halt", passed={P: 100}).halted) == [Lost.RETENTION]
     assert whys(place(Found(), seen, kafka(100), TOPICS, "halt").halted) == [Lost.RETENTION]
 
 

@@ -185,6 +185,27 @@ def test_a_rollback_to_where_no_token_is_left_is_told_while_what_was_left_is_the
         writer.prepare(portion(5, 7))
 
 
+def test_where_an_expiry_took_the_parents_too_nothing_is_filled(lake):
+    """As PyIceberg's does. Nobody knows what the table has, and all of it would be written once more."""
+    table = made(lake)
+    table.append(ONE_ROW, snapshot_properties=says(3))
+    table.append(ONE_ROW)
+
+    def expire(said):
+        cut(said)
+        del said["snapshots"][0]["parent-snapshot-id"]
+
+    table = edited(lake, table, expire)
+    had = {(TOPIC, 0): 3}
+    known = Known(str(table.metadata.table_uuid), had, had, {TOPIC: "id"})
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole="backfill")
+    tools = Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+
+    with pytest.raises(Halted) as halted:
+        TableWriter(NAME, stream, Sessions(Spark()), tools).prepare(replace(portion(3, 7), known=known))
+    assert [one.why for one in halted.value.place.halted] == [Lost.ROLLED_BACK]
+
+
 def test_the_next_token_says_what_the_table_has_of_all_its_topics(lake):
     table = expired(lake)
     had = {(TOPIC, 0): 5, (OTHER, 0): 4, (OTHER, 1): 2}

@@ -10,6 +10,7 @@ from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import HoldKind
+from isotherm.service.ports import NoWord, Unavailable
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from isotherm.store.backup import back_up
 from support.deleting import (
@@ -157,4 +158,35 @@ def test_a_lost_ledger_is_noticed_though_one_table_cannot_be_read(tmp_path):
 
     assert "the ledger of this daemon is new" in service.ledger.deletions_held()
     assert before <= {one.snapshot_id for one in table.refresh().snapshots()}
+    service.stop()
+
+
+@pytest.mark.parametrize("said", [NoWord("500: a null pointer"), Unavailable("a time-out")])
+def test_a_lost_ledger_is_noticed_though_the_table_with_our_work_is_not_shown_at_first(tmp_path, said):
+    """One answer of a server in trouble is not all that there is to be found of a table."""
+    lab = Lab(tmp_path, policy=GRACE)
+    _, service = with_waiting_files(lab)
+    settle(service)
+    closed(service)
+    lab.append(lab.create("shop.aaa"), 1)
+    shutil.rmtree(lab.root / "state")
+    lab.held.clear()
+
+    service = reborn(lab)
+    load = service.catalog.load
+
+    def troubled(name):
+        if name == "shop.orders":
+            raise said
+        return load(name)
+
+    service.catalog.load = troubled
+    turn(service, 12)
+    assert service.ledger.is_new
+    service.catalog.load = load
+    for _ in range(4):
+        lab.ahead_ms += 300_000
+        turn(service, 4)
+
+    assert "the ledger of this daemon is new" in service.ledger.deletions_held()
     service.stop()

@@ -1,5 +1,7 @@
 """The columns by which a policy wants rows to be sorted, as a table has them; or why it has not."""
 
+from collections.abc import Iterator
+
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
@@ -48,15 +50,25 @@ MOST_CHARS = 4_000
 """Of the names that are kept with what is known of a table. Of more than that a job finds out what it can sort by."""
 
 
-def sortable(schema: Schema) -> list[str]:
-    """The names of the columns by which rows can be sorted."""
-    return [name for name in schema.column_names if _is_sortable(schema, schema.find_field(name).field_id)]
+def sortable(struct: StructType, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """The columns by which rows can be sorted: their names and ids. One walk: schemas may have thousands."""
+    for field in struct.fields:
+        if isinstance(field.field_type, StructType):
+            yield from sortable(field.field_type, f"{prefix}{field.name}.")
+        elif isinstance(field.field_type, COMPARED):
+            yield f"{prefix}{field.name}", field.field_id
 
 
 def kept_names(schema: Schema) -> tuple[str, ...] | None:
-    """The same, or None where they are too long to be kept."""
-    names = tuple(sortable(schema))
-    return names if sum(map(len, names)) <= MOST_CHARS else None
+    """Their names, or None where these are too long to be kept."""
+    names: list[str] = []
+    room = MOST_CHARS
+    for name, _ in sortable(schema.as_struct()):
+        room -= len(name)
+        if room < 0:
+            return None
+        names.append(name)
+    return tuple(names)
 
 
 def asked_order(schema: Schema, text: str) -> AskedOrder | Refusal | None:
@@ -64,20 +76,15 @@ def asked_order(schema: Schema, text: str) -> AskedOrder | Refusal | None:
     wanted = sort_by(text)
     if wanted is None:
         return None
-    names = sortable(schema)
+    columns = list(sortable(schema.as_struct()))
+    names = [name for name, _ in columns]
     if why := why_not(text, names):
         return Refusal(Reason.UNSUPPORTED, why)
     keys = [
-        SortKey(schema.find_field(named(one.name, names)[0]).field_id, one.is_falling, one.are_nulls_last)
+        SortKey(columns[names.index(named(one.name, names)[0])][1], one.is_falling, one.are_nulls_last)
         for one in wanted.columns
     ]
     return AskedOrder(tuple(keys), wanted.is_zorder)
-
-
-def _is_sortable(schema: Schema, field_id: int) -> bool:
-    return (
-        isinstance(schema.find_type(field_id), COMPARED) and path_of(schema.as_struct(), field_id) is not None
-    )
 
 
 def path_of(struct: StructType, field_id: int) -> tuple[int, ...] | None:

@@ -249,7 +249,7 @@ class Rounds:
                 return
             self.follower.ask_again(name)
         # It may stay damaged, or silent, for ever: then there is no more to be found.
-        self._new_to_find -= self.barrier.makes_no_sense(name)
+        self._new_to_find -= self.barrier.is_settled(name)
 
     def _is_put_off(self, name: str) -> bool:
         """Whether a table is not asked for in this round, because others have cost too many time-outs in it."""

@@ -33,6 +33,8 @@ FATAL = (Fenced, StoreTrouble)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
 AWAY_PAUSE_S = 300.0
 """The longest pause of a table that does not answer; one that makes no sense, or fails by our mistake, waits longer."""
+NO_WORD_PAUSE_S = 900.0
+"""The longest pause where the answer was no word on the table: it may be over with the next one, and asking costs little."""
 OUTAGE_S = AWAY_PAUSE_S
 """Where nothing went well for so long, everything was away: whatever waits is tried again with the first success."""
 LONG_S = 86_400.0
@@ -44,7 +46,11 @@ THEIRS = (
     "put back what cannot be read, roll the table back, or leave it out of the policies until a newer version knows its "
     "format (docs/runbook.md#isothermtablefailing)"
 )
-"""What a person can do about a table that fails by our mistake, and about one that cannot be read."""
+OF_OTHERS = (
+    "nothing is known to be wrong with the table itself: mend the catalog, our login to it, or the right that is missing; "
+    "or leave the table out of the policies (docs/runbook.md#isothermtablefailing)"
+)
+"""What a person can do about a table that fails by our mistake, about one that cannot be read, and about one that is not shown."""
 AWAY_IN_A_ROW = 3
 """So many tables without an answer, one after the other: it is not the tables."""
 
@@ -70,6 +76,7 @@ class _Aside:
     """With the next answer about any table: it did not answer, or its answer was about the server, or about who asks."""
     told_of: str = ""
     """The table that was reported as failing for it, and not as recovered."""
+    told_at_s: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -98,6 +105,11 @@ class Barrier:
         """Whether a table is set aside for what was found (damage, a refusal, a mistake of ours), or was silent for long."""
         known = self._aside.get(name)
         return known is not None and (not known.is_away or self.monotonic_s() - known.since_s >= LONG_S)
+
+    def is_settled(self, name: str) -> bool:
+        """The same, but of what may be over with the next answer only once it was so for long."""
+        known = self._aside.get(name)
+        return known is not None and (not known.may_be_over or self.monotonic_s() - known.since_s >= LONG_S)
 
     def doubt(self, name: str) -> Doubt:
         """Whether a table, or one in its namespace, gave no answer the last time: to ask for it may cost a time-out."""
@@ -149,7 +161,10 @@ class Barrier:
         says_nothing = isinstance(err, NoWord) or isinstance(err.__cause__, NoWord)
         self.put_aside(key, is_away=is_away, may_be_over=says_nothing)
         if isinstance(err, Unreadable):
-            self._tell(key, TableFailed(name, what, str(err), remedy=THEIRS))
+            remedy = OF_OTHERS if isinstance(err.__cause__, NoWord | Refused) else THEIRS
+            self._tell(
+                key, TableFailed(name, what, str(err), remedy=remedy), again_s=LONGEST_PAUSE_S * says_nothing
+            )
 
     def answered(self, name: str) -> None:
         """A table was loaded: others of its namespace may be, too."""
@@ -216,11 +231,14 @@ class Barrier:
             if self._aside[key].until_s <= before_s:
                 self._over(key)
 
-    def _tell(self, key: str, failed: TableFailed) -> None:
-        aside = self._aside[key]
+    def _tell(self, key: str, failed: TableFailed, again_s: float = 0.0) -> None:
+        """Report a table as failing; one that was, not again before so long."""
+        aside, now_s = self._aside[key], self.monotonic_s()
         if aside.told_of != failed.name:
             self._recovered(key, aside.told_of)
-        self._aside[key] = replace(aside, told_of=failed.name)
+        elif now_s < aside.told_at_s + again_s:
+            return
+        self._aside[key] = replace(aside, told_of=failed.name, told_at_s=now_s)
         self._failing.setdefault(failed.name, set()).add(key)
         self.listen(failed)
 
@@ -229,7 +247,7 @@ class Barrier:
         now_s = self.monotonic_s()
         may_be_over = may_be_over or is_away
         known = self._aside.get(name, _Aside(0, now_s, now_s, is_away, may_be_over))
-        longest_s = AWAY_PAUSE_S if may_be_over else LONGEST_PAUSE_S
+        longest_s = AWAY_PAUSE_S if is_away else NO_WORD_PAUSE_S if may_be_over else LONGEST_PAUSE_S
         pause_s = min(FIRST_PAUSE_S * 2 ** min(known.failures, 20), longest_s)
         if len(self._aside) >= MOST_ASIDE:
             over = [one for one, aside in self._aside.items() if aside.until_s <= now_s and one != name]

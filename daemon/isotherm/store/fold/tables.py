@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import TableState
@@ -261,7 +262,11 @@ class Tables(Part):
         # It was the newest once more, between two looks.
         self.db.executemany(
             "UPDATE astray SET since_ms = ?3 WHERE uuid = ?1 AND snapshot_id = ?2 AND since_ms < ?3",
-            [(uuid, s.snapshot_id, s.left_at_ms) for s in once.values() if 0 < s.left_at_ms <= now_ms],
+            [
+                (uuid, s.snapshot_id, min(s.left_at_ms, now_ms))
+                for s in once.values()
+                if 0 < s.left_at_ms <= now_ms + SKEW_MS
+            ],
         )
 
     def astray(self, uuid: str) -> tuple[Astray, ...]:
