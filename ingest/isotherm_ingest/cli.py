@@ -31,7 +31,12 @@ def _say_version(wanted: bool) -> None:
 def any_command(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_say_version, help="Print the versions of it all."),
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_say_version,
+            help="Print the versions of Isotherm, Python and the main libraries.",
+        ),
     ] = False,
 ) -> None:
     """What holds for each command."""

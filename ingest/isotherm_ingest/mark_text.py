@@ -14,7 +14,7 @@ from typing import Any
 
 from isotherm.runtime import logs
 from isotherm_ingest.plan.cuts import Cut
-from isotherm_ingest.plan.places import CUT
+from isotherm_ingest.plan.known import CUT
 
 MOST_TEXT = 4_000
 """Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""

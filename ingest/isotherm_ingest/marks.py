@@ -23,7 +23,7 @@ from isotherm.runtime import logs
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
 from isotherm_ingest.mark_text import Mark, decoded, encoded, unmarked
-from isotherm_ingest.plan.places import Known, is_table
+from isotherm_ingest.plan.known import Known, is_table
 from isotherm_ingest.tables.offsets import Position
 
 PIECE_BYTES = 300_000

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import MOST_TEXT, Mark, decoded, encoded, unmarked
 from isotherm_ingest.plan.cuts import Cut
-from isotherm_ingest.plan.places import is_table
+from isotherm_ingest.plan.known import is_table
 
 WORDS = [
     "order",

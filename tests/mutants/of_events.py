@@ -108,6 +108,14 @@ MUTANTS = (
         "test_a_lost_ledger_is_noticed_though_the_table_with_our_work_is_not_shown_at_first",
     ),
     Mutant(
+        "each try of a table that is not shown takes away that it fails",
+        "telemetry/table_metrics.py",
+        "self._series.forget(what.table.name, but=self.failing)",
+        "self._series.forget(what.table.name)",
+        "service/tables/test_not_found.py::"
+        "test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for",
+    ),
+    Mutant(
         "after an outage of 500s each table waits for an hour",
         BARRIER,
         "may_be_over = may_be_over or is_away",

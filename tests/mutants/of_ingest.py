@@ -179,7 +179,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that is made again is the one before, where of its uuid the beginning is known",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/known.py",
         "uuid.startswith(known[:-1])",
         "True",
         "ingest/batches/test_new_drivers.py::"
@@ -413,7 +413,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a table was still to be brought of a topic that is made again is told to nobody",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/known.py",
         "if (one in self.noted or one[0] not in had) and",
         "if one in self.noted and",
         "ingest/batches/test_replaced_topics.py::"
@@ -573,7 +573,7 @@ MUTANTS = (
     Mutant(
         "what comes for a new table once it was met counts as passed",
         "isotherm_ingest/batches/table_state.py",
-        "self.is_new = False",
+        "self.new_topics.discard(topic)",
         "pass",
         "ingest/batches/test_shared_topics.py::"
         "test_a_new_table_is_brought_up_while_retention_goes_on_and_halts_where_that_takes_its_own",

@@ -67,12 +67,15 @@ class Series:
             known.remove((metric, (table,)))
             metric.remove(table)
 
-    def forget(self, table: str) -> None:
-        """Take all series of a table away."""
+    def forget(self, table: str, but: Gauge | None = None) -> None:
+        """Take all series of a table away, or all but those of one metric."""
         self._resting.discard(table)
         self._planned.discard(table)
         for metric, labels in self._of_tables.pop(table, ()):
-            metric.remove(*labels)
+            if metric is but:
+                self._of_tables.setdefault(table, set()).add((metric, labels))
+            else:
+                metric.remove(*labels)
 
     def rest(self, table: str) -> None:
         """Take all series of a table away, and count it among those that rest."""

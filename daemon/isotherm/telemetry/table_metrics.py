@@ -92,8 +92,10 @@ class TableMetrics:
             case seen.TableGone():
                 self._series.forget(what.table.name)
                 self.tables_gone.inc()
-            case seen.TableMoved() | seen.TableRefused():
+            case seen.TableMoved():
                 self._series.forget(what.table.name)
+            case seen.TableRefused():  # each time that it is asked for; that it fails is told once an hour
+                self._series.forget(what.table.name, but=self.failing)
             case _:
                 assert_never(what)
 

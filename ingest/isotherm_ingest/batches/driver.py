@@ -26,7 +26,7 @@ from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import Marks, TakenOver, known_of, named, with_known
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole, Known, Lost
+from isotherm_ingest.plan.known import Hole, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic

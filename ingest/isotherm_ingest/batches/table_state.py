@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole, Known, OnHole, Place, is_table
+from isotherm_ingest.plan.known import Hole, Known, is_table
+from isotherm_ingest.plan.places import OnHole, Place
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
@@ -27,8 +28,8 @@ class TableState:
     retry_at_s: float = 0.0
     at_most: int | None = None
     """So many messages are brought forward at once, since more have failed."""
-    is_new: bool = False
-    """Nobody knew of it, and its first message came just now."""
+    new_topics: set[str] = field(default_factory=set)
+    """Nobody knew of anything of it in these, and its first message came just now."""
     passed: dict[Position, int] = field(default_factory=dict)
     """Below these offsets the front has been, and had nothing for it: until it is brought up to the front."""
     must_look: bool = False
@@ -52,6 +53,10 @@ class TableState:
     def is_left_out(self, now_s: float) -> bool:
         """Whether it failed, and is not to be tried yet."""
         return self.failures > 0 and now_s < self.retry_at_s
+
+    def is_tried_again(self, now_s: float) -> bool:
+        """Whether it failed, and has waited for long enough."""
+        return self.failures > 0 and now_s >= self.retry_at_s
 
     def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
         """Keep where it stands, now that everything below `through` was seen for it."""
@@ -84,6 +89,8 @@ class TableState:
                     **{one: seen for one, seen in new.cuts.items() if one in place.next},
                 },
             )
+        if old is not None:
+            self.passed = {one: end for one, end in self.passed.items() if _is_same(one, old, place)}
         self.passed |= place.again
         self.must_look |= bool(place.told)
         self.known = new
@@ -97,11 +104,18 @@ class TableState:
         known = (self.known or Known("", {}, {})).lacking(kafka)
         self.known = replace(known, is_halted=True) if halts else known
 
+    def links(self, topic: str) -> None:
+        """It has rows from this topic."""
+        had = () if self.known is None else self.known.through
+        if topic not in self.topics and topic not in {one for one, _ in had}:
+            self.new_topics.add(topic)
+        self.topics.add(topic)
+
     def meets(self, front: Front) -> None:
-        """A batch begins at this front, and has its first message, if it is new: what lies below had none for it."""
-        if self.is_new:
-            self.passed |= {one: end for topic in self.topics for one, end in front.get(topic, {}).items()}
-            self.is_new = False
+        """A batch begins at this front, and has its first message of topics that are new: what lies below had none for it."""
+        for topic in self.new_topics & front.keys():
+            self.passed |= front[topic]
+            self.new_topics.discard(topic)
 
     def fails(self) -> None:
         """It could not be written."""
@@ -121,6 +135,13 @@ class TableState:
         return all(
             (needs := self.needs(position)) is None or needs >= first for position, first in begins.items()
         )
+
+
+def _is_same(position: Position, old: Known, place: Place) -> bool:
+    """Whether offsets of a partition mean what they meant: it is of the same topic, and has not been cut since."""
+    was, now = old.topic_ids.get(position[0], ""), place.topic_ids.get(position[0], "")
+    seen = old.cuts.get(position)
+    return (not was or not now or was == now) and place.cuts.get(position, seen) == seen
 
 
 def least(tables: Iterable[Known], topic: str, topic_id: str) -> dict[Position, int]:

@@ -19,7 +19,8 @@ from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState, least, needs
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Hole, Known, Place
+from isotherm_ingest.plan.known import Hole, Known
+from isotherm_ingest.plan.places import Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
@@ -70,7 +71,7 @@ class Tables:
         mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
         if (owner := self.owners.known(name)) is not None and mine:
             self.meet(name, owner, mine, lambda _: known)
-            self._states[name].is_new = False  # though nothing may be known of it
+            self._states[name].new_topics.clear()
 
     def meet(
         self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
@@ -81,10 +82,10 @@ class Tables:
             was = known(name)
             writer = self._make_writer(name, stream, self._sessions, self._tools)
             state = self._states[name] = TableState(
-                writer, stream.on_hole, known=None if was is None else was.of(topics), is_new=was is None
+                writer, stream.on_hole, known=None if was is None else was.of(topics)
             )
         for topic in topics:
-            state.topics.add(topic)
+            state.links(topic)
             self._readers.setdefault(topic, set()).add(name)
 
     def names(self) -> list[str]:
@@ -204,11 +205,8 @@ class Tables:
 
     def due_again(self, now_s: float) -> list[str]:
         """Tables that failed and are to be tried again, or whose other topics are to be judged."""
-        return [
-            name
-            for name, state in self._states.items()
-            if state.must_look or (state.failures and now_s >= state.retry_at_s)
-        ]
+        each = self._states.items()
+        return [name for name, state in each if state.must_look or state.is_tried_again(now_s)]
 
     def prepare(
         self,
@@ -236,8 +234,8 @@ class Tables:
                 self._tell(name, lost)
                 state.lacks(portion.kafka)
             if not state.is_left_out(now_s) and (only_look or state.is_in_step(portion, front or {})):
-                with_known = replace(portion, known=state.known, passed=state.passed)
-                futures[name] = self._pool.submit(self._prepare, name, with_known)
+                mine = replace(portion, known=state.known, passed=state.passed)
+                futures[name] = self._pool.submit(self._prepare, name, mine)
             else:
                 state.lacks(portion.kafka)
         found = self._outcomes(futures, portions, now_s)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Known
+from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import readable
 from isotherm_ingest.tables.offsets import Position

@@ -7,120 +7,15 @@ it is held against what is found, by one rule, whether the driver lived through 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Literal
 
 from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.known import Hole, Known, Lost, is_other, is_table
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.tables.offsets import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
-
-CUT = "*"
-"""Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""
-
-
-def is_table(known: str, uuid: str) -> bool:
-    """Whether a table is the one whose uuid, or the beginning of it, was known."""
-    return known == uuid or (known.endswith(CUT) and uuid.startswith(known[:-1]))
-
-
-class Lost(StrEnum):
-    """How changes came to be missing."""
-
-    ROLLED_BACK = "table_rolled_back"
-    """The table has less than it had: a rollback, or a restored backup."""
-    MADE_AGAIN = "table_made_again"
-    """Another table stands under the name, or none."""
-    TOPIC_MADE_AGAIN = "topic_made_again"
-    """Another topic stands under the name: its offsets are not those that the table speaks of."""
-    RETENTION = "retention"
-    """Kafka no longer holds what the table needs next."""
-    CUT_BACK = "topic_cut_back"
-    """Kafka lost its newest messages, which the table has or was still to get, and gives their offsets to others."""
-    DAMAGED = "topic_damaged"
-    """Kafka holds what the table needs next, and no client can unpack it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What was last known of a table."""
-
-    uuid: str
-    """Or its beginning, and `CUT`. Empty where it was never written: then its place in Kafka alone is known."""
-    vector: Mapping[Position, int]
-    """What it had, by its own word."""
-    through: Mapping[Position, int]
-    """Below these offsets nothing is left for it: what it had not, held no row for it."""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Of which topics these offsets are."""
-    is_halted: bool = False
-    """A hole was told that a person must decide about, and nobody has decided yet."""
-    noted: frozenset[Position] = frozenset()
-    """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
-    cuts: Since = field(default_factory=dict)
-    """Of which cuts these offsets know."""
-    unsaid: frozenset[Position] = frozenset()
-    """Of these something may have been known, and found no room in the marks."""
-
-    def of(self, topics: Collection[str]) -> "Known | None":
-        """The same, where its marks or those of its topics say anything of it."""
-        unsaid = frozenset(one for one in self.unsaid if one[0] in topics)
-        return replace(self, unsaid=unsaid) if unsaid or self.through else None
-
-    def is_noted(self, position: Position) -> bool:
-        """Whether its place in Kafka is no word of the table."""
-        return not self.uuid or position in self.noted
-
-    def lacking(self, kafka: Kafka) -> "Known":
-        """The same, where the table cannot be written: it lacks all that Kafka holds of partitions of which nothing is known.
-
-        Noted, because the front goes on without it, and a driver that begins knows of them by nothing else.
-        """
-        others = {topic for topic in kafka.ids if _is_other(self.topic_ids, kafka, topic)}
-        through = {one: seen for one, seen in self.through.items() if one[0] not in others}
-        new = {
-            one: start
-            for one, start in kafka.starts.items()
-            if one not in through | dict.fromkeys(self.unsaid)
-        }
-        if not new:
-            return self
-        return replace(
-            self,
-            vector={one: had for one, had in self.vector.items() if one[0] not in others},
-            through={**through, **new},
-            topic_ids={**self.topic_ids, **kafka.of({topic for topic, _ in new}).ids},
-            noted=(self.noted & through.keys()) | new.keys(),
-            cuts={
-                **{one: seen for one, seen in self.cuts.items() if one in through},
-                **kafka.newest_cuts(new),
-            },
-        )
-
-    def behind_cuts(self, position: Position, kafka: Kafka) -> "Known":
-        """The same, no further than what Kafka has left of the messages that these offsets of a partition are of."""
-        unknown = unknown_to(self.cuts, position, kafka.cuts)
-        if not unknown:
-            return self
-        vector, through = dict(self.vector), dict(self.through)
-        for offsets in (vector, through):
-            if position in offsets:
-                offsets[position] = left_of(offsets[position], unknown)
-        return replace(self, vector=vector, through=through)
-
-    def lost(self, kafka: Kafka) -> "tuple[Hole, ...]":
-        """What is gone with topics that were made again since, and of which the table itself cannot say so.
-
-        It was noted alone, or the table was still brought what they held, and has had no row of them.
-        """
-        had = {topic for topic, _ in self.vector}
-        return tuple(
-            Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
-            for one in sorted(self.through)
-            if (one in self.noted or one[0] not in had) and _is_other(self.topic_ids, kafka, one[0])
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +33,6 @@ class Found:
     """Of which cuts the vector knows."""
     is_unknown: bool = False
     """It said once what it has, and was rolled back to where no token is left: the vector is empty, the table need not be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Changes that the table lacks, or may lack."""
-
-    why: Lost
-    position: Position
-    needs: int
-    """The offset that the table would go on from."""
-    resumes: int
-    """The offset to go on from if the loss is accepted."""
-
-    def __str__(self) -> str:
-        topic, partition = self.position
-        return f"{self.why} ({topic}/{partition}: needs {self.needs}, could go on from {self.resumes})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +71,7 @@ def place(
     passed: Mapping[Position, int] | None = None,
 ) -> Place:
     """Where the table goes on in each partition of its topics. Below `passed` the front had nothing for it."""
+    passed = {one: end for one, end in (passed or {}).items() if not _is_stale(one, known, kafka)}
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
@@ -204,7 +84,7 @@ def place(
         going_on[position] = after
         missing += holes
     for hole in missing:
-        (halted if _stands(hole, found, on_hole, passed or {}) else told).append(hole)
+        (halted if _stands(hole, found, on_hole, passed) else told).append(hole)
     filled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
     again: dict[Position, int] = {}
     for position in judged:
@@ -212,7 +92,7 @@ def place(
             # It has nothing of it. A key may have moved there from one that is filled, and would be older than what came.
             again[position] = going_on[position]
             going_on[position] = goes_on(kafka.damaged, position, kafka.starts.get(position, 0))
-    of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
+    of_others = {topic for topic in topics if is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     left = {one: has for one in judged if (has := _left(one, vector.get(one), found, kafka)) is not None}
     since = {one: seen for one, seen in found.cuts.items() if one[0] not in of_others}
@@ -275,10 +155,11 @@ def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Co
     ]
 
 
-def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
-    """Whether offsets that were said of a topic are of another one of its name."""
-    was, now = ids.get(topic, ""), kafka.ids.get(topic, "")
-    return bool(was and now and was != now)
+def _is_stale(position: Position, known: Known | None, kafka: Kafka) -> bool:
+    """Whether an offset that was noted with what is known of a table is of a topic that is gone, or of before a cut."""
+    return known is not None and (
+        is_other(known.topic_ids, kafka, position[0]) or bool(unknown_to(known.cuts, position, kafka.cuts))
+    )
 
 
 def _stands(hole: Hole, found: Found, on_hole: OnHole, passed: Mapping[Position, int]) -> bool:
@@ -301,13 +182,30 @@ def _after(
     position: Position, found: Found, known: Known | None, kafka: Kafka, on_hole: OnHole
 ) -> tuple[int, list[Hole]]:
     """The next offset of one partition, and what is missing before it."""
+    if (
+        known is not None
+        and is_other(known.topic_ids, kafka, position[0])
+        and position in known.vector
+        and position not in (found.vector or {})
+        and position[0] not in found.topic_ids
+    ):
+        # It was rolled back as well, to where it says nothing of the topic: neither would be seen by itself.
+        start = goes_on(kafka.damaged, position, kafka.starts.get(position, 0))
+        return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, 0, start)]
+    return _in_its_topic(position, found, known, kafka, on_hole)
+
+
+def _in_its_topic(
+    position: Position, found: Found, known: Known | None, kafka: Kafka, on_hole: OnHole
+) -> tuple[int, list[Hole]]:
+    """The same, where what is known of another topic of its name says nothing."""
     topic = position[0]
     held = kafka.starts.get(position, 0)
     start = goes_on(kafka.damaged, position, held)
     has = (found.vector or {}).get(position)
-    if known is not None and _is_other(known.topic_ids, kafka, topic):
+    if known is not None and is_other(known.topic_ids, kafka, topic):
         known = None
-    if _is_other(found.topic_ids, kafka, topic):
+    if is_other(found.topic_ids, kafka, topic):
         # What was noted of a table of which nothing was known is no word that this hole is told: it is where Kafka begins.
         if known is None or known.is_noted(position) or position not in known.through:
             return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, has or 0, start)]
@@ -335,9 +233,9 @@ def _after(
 def _with_new_cut(position: Position, found: Found, known: Known | None, kafka: Kafka) -> Kafka:
     """What Kafka says, with the cut of a partition that its end shows now: the table has, or has seen, more than there is."""
     has = (found.vector or {}).get(position)
-    if has is not None and not _is_other(found.topic_ids, kafka, position[0]):
+    if has is not None and not is_other(found.topic_ids, kafka, position[0]):
         kafka = kafka.beyond(position, has, found.cuts)
-    if known is not None and position in known.through and not _is_other(known.topic_ids, kafka, position[0]):
+    if known is not None and position in known.through and not is_other(known.topic_ids, kafka, position[0]):
         kafka = kafka.beyond(position, known.through[position], known.cuts)
     return kafka
 

@@ -240,12 +240,10 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 
 def is_first(snapshot: Snapshot) -> bool:
     """Whether nothing was ever committed before it. PyIceberg's expiry takes the parent away from what stays."""
-    if snapshot.parent_snapshot_id is not None:
-        return False
-    if number := snapshot.sequence_number or 0:
-        return number == 1
-    said = summary_of(snapshot)  # in format version 1 nothing is numbered
-    return said.get("total-records") in {said.get("added-records", "0"), "0"}
+    if snapshot.parent_snapshot_id is not None or snapshot.sequence_number != 1:
+        return False  # in format version 1 nothing is numbered, and nothing shows what was before
+    said = summary_of(snapshot)  # after an upgrade from version 1 the numbers begin with whatever comes next
+    return said.get("total-records", "0") in {said.get("added-records", "0"), "0"}
 
 
 ANSWER_TIMEOUT_S = 30.0

@@ -18,7 +18,8 @@ from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Found, OnHole, Place, exceeded, is_table, place, recalled
+from isotherm_ingest.plan.known import is_table
+from isotherm_ingest.plan.places import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets

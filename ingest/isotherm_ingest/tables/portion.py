@@ -9,7 +9,8 @@ import pyarrow as pa
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Known, Place
+from isotherm_ingest.plan.known import Known
+from isotherm_ingest.plan.places import Place
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.workers.survey import Survey

@@ -137,6 +137,25 @@ def test_a_driver_that_dies_in_the_first_batch_of_a_topic_that_was_made_again_le
     assert rows_of(pipeline)["shop.c"] == [(topic, 0, 1)]
 
 
+def test_a_known_table_is_brought_up_in_a_topic_that_comes_later_while_retention_goes_on():
+    one, two = SHARDS
+    pipeline = Pipeline(STREAMS.replace("messages: 4", "messages: 20"))
+    pipeline.send(change(one, 0, "b"), *(change(two, offset, "a") for offset in range(200)))
+    pipeline.minute()
+    pipeline.send(change(two, 200, "b"))
+    pipeline.now_s += 60
+    pipeline.turn()
+    pipeline.broker.kept_from[two, 0] = 100
+    pipeline.session.kafka[:] = [
+        was for was in pipeline.session.kafka if was.topic == one or was.offset >= 100
+    ]
+    pipeline.recovers()
+    pipeline.driver.stop()
+
+    assert not pipeline.is_left_out("b")
+    assert rows_of(pipeline)["shop.b"] == [(one, 0, 0), (two, 0, 200)]
+
+
 def test_a_topic_that_is_made_again_smaller_on_a_broker_without_ids_is_read_whole():
     """Tables name partitions that are gone, and the new ones waited for these."""
     topic = SHARDS[0]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from isotherm_ingest.plan.cuts import Cut
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Found, Known, Lost, place
+from isotherm_ingest.plan.known import Known, Lost
+from isotherm_ingest.plan.places import Found, place
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)
 TOPICS = {"shop.orders"}
@@ -231,6 +232,20 @@ def test_what_retention_takes_while_a_new_table_is_brought_up_halts_nothing():
     assert (whys(at.told), at.halted, at.next[P]) == ([Lost.RETENTION], (), 100)
     assert whys(place(Found(), seen, kafka(101), TOPICS, "halt", passed={P: 100}).halted) == [Lost.RETENTION]
     assert whys(place(Found(), seen, kafka(100), TOPICS, "halt").halted) == [Lost.RETENTION]
+
+
+def test_what_was_passed_of_a_topic_that_is_gone_or_before_a_cut_counts_for_nothing():
+    seen = Known("", {}, {P: 0}, {"shop.orders": "a"})
+    for broker in (kafka(100, topic_id="another"), replace(kafka(100), cuts={P: (Cut(5, 50, 200),)})):
+        at = place(Found(), seen, broker, TOPICS, "backfill", passed={P: 200})
+        assert Lost.RETENTION not in whys(at.told), broker
+
+
+def test_a_table_that_was_rolled_back_while_its_topic_was_made_again_lacks_changes():
+    """To where it says nothing of the topic: it looked like one that had never had any of it."""
+    for gone in (found(None), Found("u", {}, is_unknown=True), Found("u", {("shop.other", 0): 7})):
+        at = judged(gone, known(450, 450), kafka(topic_id="another"))
+        assert Lost.TOPIC_MADE_AGAIN in whys(at.halted)
 
 
 offsets = st.integers(0, 30)

@@ -13,7 +13,7 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import known_of
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Known, Lost
+from isotherm_ingest.plan.known import Known, Lost
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
 from isotherm_ingest.tables.offsets import Source, encode

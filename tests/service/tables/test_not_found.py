@@ -217,6 +217,38 @@ def test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it(lab):
     service.stop()
 
 
+@pytest.mark.parametrize("said", [NoWord("500: a null pointer"), Refused("403")])
+def test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for(lab, said):
+    """Each time it took the gauge away, which was told once an hour: no alert could come of it."""
+    metrics = Metrics(lab.now_ms, "test")
+    lab.append(lab.create(), 1)
+    service = lab.service(listen=metrics)
+    service.start()
+    settle(service)
+    load = service.catalog.load
+
+    def troubled(name):
+        if name == "shop.orders":
+            raise said
+        return load(name)
+
+    service.catalog.load = troubled
+    found = []
+    for _ in range(60):
+        lab.ahead_ms += 300_000
+        service.follower.suspects.add("shop.orders")
+        service.round()
+        found.append(metrics.registry.get_sample_value("isotherm_table_failing", {"table": "shop.orders"}))
+    assert 1 in found
+    assert set(found[found.index(1) :]) == {1}
+
+    service.catalog.load = load
+    lab.ahead_ms += 3_600_000
+    service.round()
+    assert metrics.registry.get_sample_value("isotherm_table_failing", {"table": "shop.orders"}) is None
+    service.stop()
+
+
 def test_a_table_that_is_listed_and_refused_for_an_hour_has_no_gauges_but_that_it_fails(lab):
     """It may be dropped, and its debt would raise an alert for ever; or a right is missing, which somebody must be told."""
     metrics = Metrics(lab.now_ms, "test")

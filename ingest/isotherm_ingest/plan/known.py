@@ -1,0 +1,136 @@
+"""What was last known of a table, and what it may lack: the words of `places`, which judges both."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from isotherm_ingest.plan.cuts import Since, left_of, unknown_to
+from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.tables.offsets import Position
+
+CUT = "*"
+"""Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""
+
+
+def is_table(known: str, uuid: str) -> bool:
+    """Whether a table is the one whose uuid, or the beginning of it, was known."""
+    return known == uuid or (known.endswith(CUT) and uuid.startswith(known[:-1]))
+
+
+class Lost(StrEnum):
+    """How changes came to be missing."""
+
+    ROLLED_BACK = "table_rolled_back"
+    """The table has less than it had: a rollback, or a restored backup."""
+    MADE_AGAIN = "table_made_again"
+    """Another table stands under the name, or none."""
+    TOPIC_MADE_AGAIN = "topic_made_again"
+    """Another topic stands under the name: its offsets are not those that the table speaks of."""
+    RETENTION = "retention"
+    """Kafka no longer holds what the table needs next."""
+    CUT_BACK = "topic_cut_back"
+    """Kafka lost its newest messages, which the table has or was still to get, and gives their offsets to others."""
+    DAMAGED = "topic_damaged"
+    """Kafka holds what the table needs next, and no client can unpack it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Changes that the table lacks, or may lack."""
+
+    why: Lost
+    position: Position
+    needs: int
+    """The offset that the table would go on from."""
+    resumes: int
+    """The offset to go on from if the loss is accepted."""
+
+    def __str__(self) -> str:
+        topic, partition = self.position
+        return f"{self.why} ({topic}/{partition}: needs {self.needs}, could go on from {self.resumes})"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was last known of a table."""
+
+    uuid: str
+    """Or its beginning, and `CUT`. Empty where it was never written: then its place in Kafka alone is known."""
+    vector: Mapping[Position, int]
+    """What it had, by its own word."""
+    through: Mapping[Position, int]
+    """Below these offsets nothing is left for it: what it had not, held no row for it."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Of which topics these offsets are."""
+    is_halted: bool = False
+    """A hole was told that a person must decide about, and nobody has decided yet."""
+    noted: frozenset[Position] = frozenset()
+    """Of these it has said nothing: they came when it could not be written, and `through` is where Kafka began then."""
+    cuts: Since = field(default_factory=dict)
+    """Of which cuts these offsets know."""
+    unsaid: frozenset[Position] = frozenset()
+    """Of these something may have been known, and found no room in the marks."""
+
+    def of(self, topics: Collection[str]) -> "Known | None":
+        """The same, where its marks or those of its topics say anything of it."""
+        unsaid = frozenset(one for one in self.unsaid if one[0] in topics)
+        return replace(self, unsaid=unsaid) if unsaid or self.through else None
+
+    def is_noted(self, position: Position) -> bool:
+        """Whether its place in Kafka is no word of the table."""
+        return not self.uuid or position in self.noted
+
+    def lacking(self, kafka: Kafka) -> "Known":
+        """The same, where the table cannot be written: it lacks all that Kafka holds of partitions of which nothing is known.
+
+        Noted, because the front goes on without it, and a driver that begins knows of them by nothing else.
+        """
+        others = {topic for topic in kafka.ids if is_other(self.topic_ids, kafka, topic)}
+        through = {one: seen for one, seen in self.through.items() if one[0] not in others}
+        new = {
+            one: start
+            for one, start in kafka.starts.items()
+            if one not in through | dict.fromkeys(self.unsaid)
+        }
+        if not new:
+            return self
+        return replace(
+            self,
+            vector={one: had for one, had in self.vector.items() if one[0] not in others},
+            through={**through, **new},
+            topic_ids={**self.topic_ids, **kafka.of({topic for topic, _ in new}).ids},
+            noted=(self.noted & through.keys()) | new.keys(),
+            cuts={
+                **{one: seen for one, seen in self.cuts.items() if one in through},
+                **kafka.newest_cuts(new),
+            },
+        )
+
+    def behind_cuts(self, position: Position, kafka: Kafka) -> "Known":
+        """The same, no further than what Kafka has left of the messages that these offsets of a partition are of."""
+        unknown = unknown_to(self.cuts, position, kafka.cuts)
+        if not unknown:
+            return self
+        vector, through = dict(self.vector), dict(self.through)
+        for offsets in (vector, through):
+            if position in offsets:
+                offsets[position] = left_of(offsets[position], unknown)
+        return replace(self, vector=vector, through=through)
+
+    def lost(self, kafka: Kafka) -> tuple[Hole, ...]:
+        """What is gone with topics that were made again since, and of which the table itself cannot say so.
+
+        It was noted alone, or the table was still brought what they held, and has had no row of them.
+        """
+        had = {topic for topic, _ in self.vector}
+        return tuple(
+            Hole(Lost.TOPIC_MADE_AGAIN, one, self.through[one], kafka.starts.get(one, 0))
+            for one in sorted(self.through)
+            if (one in self.noted or one[0] not in had) and is_other(self.topic_ids, kafka, one[0])
+        )
+
+
+def is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
+    """Whether offsets that were said of a topic are of another one of its name."""
+    was, now = ids.get(topic, ""), kafka.ids.get(topic, "")
+    return bool(was and now and was != now)
