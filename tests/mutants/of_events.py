@@ -116,6 +116,20 @@ MUTANTS = (
         "test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for",
     ),
     Mutant(
+        "a table that is left out of the policies fails for ever",
+        BARRIER,
+        "if not (failed.name.startswith(ALL) or self.is_maintained(failed.name)):",
+        "if False:",
+        "service/tables/test_failing_tables.py::test_a_table_that_is_left_out_of_the_policies_fails_no_more",
+    ),
+    Mutant(
+        "a table that failed since the start fails for ever under its old name",
+        "service/tables/moved_tables.py",
+        "failing := self.barrier.failing",
+        "failing := ()",
+        "service/tables/test_not_found.py::test_a_table_that_failed_since_the_start_and_is_renamed_fails_no_more",
+    ),
+    Mutant(
         "after an outage of 500s each table waits for an hour",
         BARRIER,
         "may_be_over = may_be_over or is_away",

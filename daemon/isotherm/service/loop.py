@@ -102,7 +102,7 @@ class Service:
 
     def __post_init__(self) -> None:
         clocks = (self.now_ms, self.monotonic_s)
-        self.barrier = Barrier(self.listen, self.monotonic_s)
+        self.barrier = Barrier(self.listen, self.monotonic_s, self.policies.has_policy)
         self.set_aside = SetAside(self.listen, self.letters)
         holding = (self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s)
         self.holds = Holds(*holding)

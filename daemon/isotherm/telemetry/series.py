@@ -77,10 +77,10 @@ class Series:
             else:
                 metric.remove(*labels)
 
-    def rest(self, table: str) -> None:
-        """Take all series of a table away, and count it among those that rest."""
+    def rest(self, table: str, but: Gauge | None = None) -> None:
+        """Take all series of a table away, or all but one, and count it among those that rest."""
         # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
-        self.forget(table)
+        self.forget(table, but)
         self._resting.add(table)
         self._planned.add(table)
 

@@ -102,7 +102,7 @@ class TableMetrics:
     def _planned(self, what: seen.TablePlanned) -> None:
         name = what.table.name
         if what.rests:
-            self._series.rest(name)
+            self._series.rest(name, but=self.failing)  # its deletions may fail still
             return
         self._series.bear(name)
         self._of(self.snapshots, name).set(what.snapshots)

@@ -97,6 +97,25 @@ def test_an_answer_that_says_nothing_is_over_with_the_outage_and_is_none_by_itse
     assert made.is_settled("a.t")
 
 
+def test_a_table_that_is_left_out_of_the_policies_fails_no_more():
+    """That is what a person is told to do about it. The alert went on for ever."""
+    made, heard, clock = barrier()
+    maintained = {"t"}
+    made.is_maintained = maintained.__contains__
+    for turn in range(3):
+        with made.around("t", "looking"):
+            raise Unreadable("damaged")
+        clock[0] += 3600
+        if turn == 1:
+            maintained.clear()
+
+    assert len(heard.of(seen.TableFailed)) == 2
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t"]
+    assert [one.what for one in heard.of(seen.TrySoon)] == ["table t"] * 4
+    made.guard("reading the policies", lambda: 1 / 0)
+    assert heard.of(seen.TableFailed)[-1].name == "all tables (reading the policies)"
+
+
 def test_a_table_fails_until_nothing_of_it_does():
     """Looking at it goes well all the same where a job, an expiry or a deletion has a key of its own."""
     made, heard, clock = barrier()

@@ -249,6 +249,37 @@ def test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_f
     service.stop()
 
 
+def test_a_table_that_failed_since_the_start_and_is_renamed_fails_no_more(lab):
+    """No round had planned it yet, and nobody ever asked for the old name again."""
+    _, service = followed(lab)
+    lab.append(lab.create("shop.other"), 1)
+    settle(service)
+    service.stop()
+    service = lab.service()
+    load = service.catalog.load
+
+    def refused(name):
+        if name == "shop.orders":
+            raise Refused("403")
+        return load(name)
+
+    service.catalog.load = refused
+    service.start()
+    for _ in range(30):
+        lab.ahead_ms += 600_000
+        service.step(0)
+    assert set(service.barrier.failing) == {"shop.orders"}
+
+    lab.catalog.rename_table("shop.orders", "shop.renamed")
+    service.catalog.load = load
+    for _ in range(60):
+        lab.ahead_ms += 600_000
+        service.step(0)
+    assert "shop.renamed" in service.fold.names().values()
+    assert set(service.barrier.failing) == set()
+    service.stop()
+
+
 def test_a_table_that_is_listed_and_refused_for_an_hour_has_no_gauges_but_that_it_fails(lab):
     """It may be dropped, and its debt would raise an alert for ever; or a right is missing, which somebody must be told."""
     metrics = Metrics(lab.now_ms, "test")

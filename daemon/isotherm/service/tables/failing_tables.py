@@ -6,7 +6,7 @@ group.
 """
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -51,6 +51,8 @@ OF_OTHERS = (
     "or leave the table out of the policies (docs/runbook.md#isothermtablefailing)"
 )
 """What a person can do about a table that fails by our mistake, about one that cannot be read, and about one that is not shown."""
+ALL = "all tables"
+"""Under which what concerns no single table is reported."""
 AWAY_IN_A_ROW = 3
 """So many tables without an answer, one after the other: it is not the tables."""
 
@@ -85,6 +87,8 @@ class Barrier:
 
     listen: Listener
     monotonic_s: Callable[[], float]
+    is_maintained: Callable[[str], bool] = lambda _: True
+    """Whether a policy names a table. Of others it is only said that they are tried again: a person has left them out."""
     _aside: dict[str, _Aside] = field(default_factory=dict)
     _failing: dict[str, set[str]] = field(default_factory=dict)
     """What failed of each table that was reported as failing: itself, jobs, other work under keys of its own."""
@@ -117,6 +121,11 @@ class Barrier:
         if known is not None and known.is_away:
             return Doubt.ITSELF
         return Doubt.NEIGHBOURS if _namespace(name) in self._mute else Doubt.NONE
+
+    @property
+    def failing(self) -> Collection[str]:
+        """The tables that were reported as failing, and not as recovered."""
+        return self._failing.keys()
 
     @property
     def is_away(self) -> bool:
@@ -188,7 +197,7 @@ class Barrier:
 
         Returns whether it was done.
         """
-        name = f"all tables ({what})"
+        name = f"{ALL} ({what})"
         if self.is_aside(name):
             return False
         try:
@@ -234,6 +243,11 @@ class Barrier:
     def _tell(self, key: str, failed: TableFailed, again_s: float = 0.0) -> None:
         """Report a table as failing; one that was, not again before so long."""
         aside, now_s = self._aside[key], self.monotonic_s()
+        if not (failed.name.startswith(ALL) or self.is_maintained(failed.name)):
+            self._recovered(key, aside.told_of)
+            self._aside[key] = replace(aside, told_of="")
+            self.listen(TrySoon(f"table {failed.name}", failed.error, Outside.TABLE))
+            return
         if aside.told_of != failed.name:
             self._recovered(key, aside.told_of)
         elif now_s < aside.told_at_s + again_s:

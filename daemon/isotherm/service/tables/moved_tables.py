@@ -33,7 +33,11 @@ class MovedTables:
             if is_renamed or not self.events.owns(uuid):
                 self.listen(TableMoved(table))
                 self.barrier.forget(table.name)
-        seen = self._reported | {table.uuid: table for table in reported}
+        seen = self._reported.keys() | {table.uuid for table in reported}
+        if (
+            failing := self.barrier.failing
+        ):  # of these it is said that they fail, though no round may have planned them yet
+            seen |= {uuid for uuid, name in names.items() if name in failing}
         self._reported = {
             uuid: TableId(uuid, names[uuid]) for uuid in seen if uuid in names and self.events.owns(uuid)
         }
