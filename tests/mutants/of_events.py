@@ -116,6 +116,13 @@ MUTANTS = (
         "test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for",
     ),
     Mutant(
+        "each plan of a table at rest takes away that it fails",
+        "telemetry/table_metrics.py",
+        "self._series.rest(name, but=self.failing)",
+        "self._series.rest(name)",
+        "telemetry/test_metrics.py::test_that_a_table_fails_stays_while_it_rests_and_goes_with_it",
+    ),
+    Mutant(
         "a table that is left out of the policies fails for ever",
         BARRIER,
         "if not (failed.name.startswith(ALL) or self.is_maintained(failed.name)):",

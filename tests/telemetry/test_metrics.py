@@ -201,6 +201,17 @@ def test_a_table_that_rests_has_no_series_until_it_is_written_again():
     assert "isotherm_tables_resting 0.0" in text(metrics)
 
 
+def test_that_a_table_fails_stays_while_it_rests_and_goes_with_it():
+    """Its deletions may fail. Each plan took that away, and no alert could come of it."""
+    metrics = with_tables(2)
+    metrics(seen.TableFailed("t0", "deleting", "ours"))
+    for _ in range(2):
+        metrics(replace(planned("t0"), rests=True))
+        assert 'isotherm_table_failing{table="t0"} 1.0' in text(metrics)
+    metrics(seen.TableRecovered("t0"))
+    assert 'table="t0"' not in text(metrics)
+
+
 def calls_to_forget_one_of(count):
     metrics, calls = with_tables(count), []
     sys.setprofile(lambda *_: calls.append(1))
