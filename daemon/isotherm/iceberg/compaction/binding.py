@@ -62,6 +62,9 @@ def bind(
     """
     if refusal := _refusal_of_table(metadata):
         return refusal
+    asked = asked_order(metadata.schema(), sort) if take.rewrites_data else None
+    if isinstance(asked, Refusal):
+        return asked
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
     if refusal := (
@@ -69,9 +72,6 @@ def bind(
         or _refusal_elsewhere(metadata, io, snapshot, partition, live, choice, is_stopped)
     ):
         return refusal
-    asked = asked_order(metadata.schema(), sort) if choice.chosen else None
-    if isinstance(asked, Refusal):
-        return asked
     return Bound(
         CompactionJob(
             job_id=job_id,
