@@ -533,7 +533,7 @@ MUTANTS = (
         "ingest/tables/test_kept_tokens.py::test_what_a_table_is_known_to_have_it_has",
     ),
     Mutant(
-        "an expiry does not say anew that a kept token is the newest",
+        "an expiry leaves it at the old snapshot up to which a kept token is the newest",
         "iceberg/kept_tokens.py",
         "tokens[name] = kept_as_of(kept, next(iter(main), place))",
         "pass",

@@ -122,6 +122,8 @@ def property_name(pipeline: str) -> str:
 
 MAX_TOKEN_CHARS = 1_000_000
 """A vector of 40,000 Kafka partitions. More is not ingest's, and what it is made of would take twenty times its size."""
+_MAX_KEPT_CHARS = MAX_TOKEN_CHARS + 1_000
+"""With what is said beside it."""
 
 
 def kept_token(token: str, sequence_number: int, as_of: int) -> str:
@@ -130,6 +132,8 @@ def kept_token(token: str, sequence_number: int, as_of: int) -> str:
     Up to the snapshot `as_of` it is the newest of `main`. The property stays when the table is rolled back, and when others
     expire newer ones: by both a reader sees whether it says what the table has.
     """
+    if len(token) > MAX_TOKEN_CHARS:
+        return token
     return _with(token, {_TAKEN_AT: sequence_number, _AS_OF: as_of})
 
 
@@ -139,7 +143,7 @@ def kept_as_of(kept: str, as_of: int) -> str:
 
 
 def _with(token: str, said: Mapping[str, int]) -> str:
-    if len(token) > MAX_TOKEN_CHARS:
+    if len(token) > _MAX_KEPT_CHARS:
         return token
     try:
         data = json.loads(token)
@@ -160,7 +164,7 @@ def as_of(kept: str) -> int:
 
 def _number(kept: str, name: str) -> int:
     try:
-        number = json.loads(kept[: MAX_TOKEN_CHARS + 1]).get(name, 0)
+        number = json.loads(kept[: _MAX_KEPT_CHARS + 1]).get(name, 0)
     except (ValueError, AttributeError):
         return 0
     return number if isinstance(number, int) else 0

@@ -1,7 +1,7 @@
 """PyIceberg's errors as those that the service knows.
 
-What does not answer becomes `Unavailable`; of its kinds, `Refused` is a right that is missing for one thing, and
-`Unreadable` a table that nothing can be made of. Only the catalog's own word makes a table `TableMissing`.
+What does not answer becomes `Unavailable`; of its kinds, `Refused` is a right that is missing for one thing, `NoWord` an
+answer that says nothing of it, and `Unreadable` a table that nothing can be made of. Only the catalog's own word makes a table `TableMissing`.
 """
 
 import gzip
@@ -38,7 +38,7 @@ from isotherm.service.tables.failing_tables import FATAL
 
 
 def _kind(error: BaseException) -> type[Unavailable]:
-    """Whether a catalog has answered, so that asking for something else makes sense; and whether it refused."""
+    """What a catalog's error is: a refusal, an answer that says nothing of what was asked for, or no answer at all."""
     if isinstance(error, PermissionError):
         return Refused
     if isinstance(error, _OF_THE_SERVER):

@@ -1,7 +1,7 @@
 """Where ingest's writers are, kept as table properties before the snapshots go that say it.
 
-Such a property outlives a rollback, and others may expire newer tokens without a word of it. So it says up to which snapshot
-of `main` it was the newest. Each expiry says that anew.
+Such a property stays after a rollback, and after others have expired newer tokens. So it also says up to which snapshot of
+`main` it was the newest, and each expiry of ours brings that up to date.
 """
 
 from pyiceberg.table.metadata import TableMetadata

@@ -89,9 +89,7 @@ class TableState:
                     **{one: seen for one, seen in new.cuts.items() if one in place.next},
                 },
             )
-        if old is not None:
-            self.passed = {one: end for one, end in self.passed.items() if _is_same(one, old, place)}
-        self.passed |= place.again
+        self.passed = dict(place.passed)
         self.must_look |= bool(place.told)
         self.known = new
 
@@ -135,13 +133,6 @@ class TableState:
         return all(
             (needs := self.needs(position)) is None or needs >= first for position, first in begins.items()
         )
-
-
-def _is_same(position: Position, old: Known, place: Place) -> bool:
-    """Whether offsets of a partition mean what they meant: it is of the same topic, and has not been cut since."""
-    was, now = old.topic_ids.get(position[0], ""), place.topic_ids.get(position[0], "")
-    seen = old.cuts.get(position)
-    return (not was or not now or was == now) and place.cuts.get(position, seen) == seen
 
 
 def least(tables: Iterable[Known], topic: str, topic_id: str) -> dict[Position, int]:

@@ -64,7 +64,7 @@ class Tables:
         )
 
     def begin(self, name: str, known: Known | None, there: Collection[str]) -> None:
-        """Take up a table that was written before, with those of its topics that are there."""
+        """Take up a table that was written before, with those of its topics that are there: none of them is new to it."""
         had = set() if known is None else {topic for topic, _ in known.through}
         topics = self.owners.begin(name, had)
         streams = {topic: self._config.stream_of(topic) for topic in topics & set(there)}

@@ -52,8 +52,8 @@ class Place:
     """Of which cuts these offsets know."""
     seen: Mapping[Position, Cut] = field(default_factory=dict)
     """Cuts that nobody knew of before: the table has, or has seen, more than there is."""
-    again: Mapping[Position, int] = field(default_factory=dict)
-    """Partitions that it reads once more from the beginning, and below what nothing there was its own."""
+    passed: Mapping[Position, int] = field(default_factory=dict)
+    """Below these offsets the front had nothing for it: as far as that still holds, and of what it reads once more."""
 
     def known(self, through: Mapping[Position, int]) -> Known:
         """The place, once everything below `through` was seen."""
@@ -71,7 +71,6 @@ def place(
     passed: Mapping[Position, int] | None = None,
 ) -> Place:
     """Where the table goes on in each partition of its topics. Below `passed` the front had nothing for it."""
-    passed = {one: end for one, end in (passed or {}).items() if not _is_stale(one, known, kafka)}
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
@@ -83,14 +82,14 @@ def place(
         after, holes = _after(position, found, known, kafka, on_hole)
         going_on[position] = after
         missing += holes
+    passed = {one: end for one, end in (passed or {}).items() if not _is_stale(one, known, kafka)}
     for hole in missing:
         (halted if _stands(hole, found, on_hole, passed) else told).append(hole)
     filled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
-    again: dict[Position, int] = {}
     for position in judged:
         if position[0] in filled and position not in (found.vector or {}):
             # It has nothing of it. A key may have moved there from one that is filled, and would be older than what came.
-            again[position] = going_on[position]
+            passed[position] = going_on[position]
             going_on[position] = goes_on(kafka.damaged, position, kafka.starts.get(position, 0))
     of_others = {topic for topic in topics if is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
@@ -105,7 +104,7 @@ def place(
         tuple(halted),
         newest_of(since, kafka.newest_cuts(judged)),
         {one: cuts[-1] for one, cuts in kafka.cuts.items() if len(cuts) > len(before.get(one, ()))},
-        again,
+        passed,
     )
 
 

@@ -220,7 +220,7 @@ def test_where_a_rollback_is_filled_what_the_table_has_nothing_of_is_read_again_
     seen = Known("u", {P: 480}, {P: 500, Q: 7}, {"shop.orders": "a"})
 
     filled = judged(found(450), seen, on_hole="backfill")
-    assert (filled.next, filled.again) == ({P: 450, Q: 0}, {Q: 7})
+    assert (filled.next, filled.passed) == ({P: 450, Q: 0}, {Q: 7})
     assert judged(found(450), seen, on_hole="accept").next == {P: 500, Q: 7}
     assert judged(found(480), seen, on_hole="backfill").next == {P: 500, Q: 7}
 

@@ -9,8 +9,11 @@ from isotherm.contract.summary import (
     INGEST_TOKEN,
     INGEST_VALID_THROUGH,
     MAX_TOKEN_CHARS,
+    as_of,
+    kept_as_of,
     kept_token,
     property_name,
+    taken_at,
 )
 from isotherm_ingest.tables.offsets import (
     Source,
@@ -138,4 +141,8 @@ def test_of_a_vector_that_is_far_too_large_nothing_is_made():
     token = '{"a":[' + "[]," * (MAX_TOKEN_CHARS // 3) + "[]]}"
 
     assert kept_token(token, 7, 9) == token
+    largest = '{"a":"' + "x" * (MAX_TOKEN_CHARS - 8) + '"}'
+    kept = kept_token(largest, 7, 9)
+    assert (len(largest), taken_at(kept), as_of(kept)) == (MAX_TOKEN_CHARS, 7, 9)
+    assert as_of(kept_as_of(kept, 11)) == 11
     assert kept_token('{"a":{}}', 7, 9) != '{"a":{}}'

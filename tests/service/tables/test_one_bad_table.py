@@ -297,3 +297,29 @@ def test_a_value_that_fits_into_no_row_is_the_trouble_of_its_table(lab):
     assert failed.name == "shop.aaa"
     assert "fits into no row of a store: string or blob too big" in failed.error
     service.stop()
+
+
+def test_a_table_that_is_left_out_of_the_policies_is_reported_as_failing_no_more(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(lab.create("shop.other"), 1)
+    service = started(lab)
+    settle(service)
+    Path(normalised(table.metadata_location)).write_text("{")
+
+    def hours(count):
+        for _ in range(count):
+            lab.ahead_ms += 3_600_000
+            service.follower.suspects.add("shop.orders")
+            service.step(0)
+
+    hours(3)
+    assert set(service.barrier.failing) == {"shop.orders"}
+    policy = lab.root / "policies" / "all.yaml"
+    policy.write_text(policy.read_text().replace('"*"', "shop.other"))
+    hours(3)
+
+    assert not service.policies.has_policy("shop.orders")
+    assert set(service.barrier.failing) == set()
+    assert [one.name for one in of(lab, seen.TableRecovered)] == ["shop.orders"]
+    service.stop()
