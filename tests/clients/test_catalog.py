@@ -7,7 +7,8 @@ import psutil
 import pytest
 from pyiceberg.exceptions import BadRequestError
 
-from isotherm.clients.catalog import LARGEST_COUNT, open_catalog
+from isotherm.clients.catalog import open_catalog
+from isotherm.clients.metadata_checks import LARGEST_COUNT
 from isotherm.clients.metadata_file import NEWEST
 from isotherm.clients.storage import properties_with_retries
 from isotherm.iceberg.catalog import IcebergCatalog, connect

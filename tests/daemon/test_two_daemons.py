@@ -143,11 +143,13 @@ def test_a_daemon_that_joins_takes_only_what_moves_and_its_jobs_with_it(lab, gro
     eventually(lambda: ready(one))
     tables = dict(group.table_on(number, 2) for number in (0, 1))
     before = {}
-    for name, table in tables.items():
-        group.write(table, name, 1, 1, 1, 2, 3, 4)
-        before[name] = rows(table)
-    started = {record["table"]: record["job_id"] for record in (one.until("job_started") for _ in range(2))}
-    group.freeze(one, 2)
+    with group.freezing(one, 2):
+        for name, table in tables.items():
+            group.write(table, name, 1, 1, 1, 2, 3, 4)
+            before[name] = rows(table)
+        started = {
+            record["table"]: record["job_id"] for record in (one.until("job_started") for _ in range(2))
+        }
     two = group.start("two")
     moved = one.until("job_ended")
     # While the group is still at it, the broker lets nobody commit, and a job that asks then is done again.
@@ -171,10 +173,10 @@ def test_who_is_killed_with_a_job_running_is_replaced_and_cleans_up_when_it_is_b
     eventually(lambda: ready(one))
     two = group.start("two")
     name, table = group.table_on(0, 1)
-    group.write(table, name, 1, 1, 1, 2, 3, 4)
-    before = rows(table)
-    job_id = one.until("job_started")["job_id"]
-    group.freeze(one, 1)
+    with group.freezing(one, 1):
+        group.write(table, name, 1, 1, 1, 2, 3, 4)
+        before = rows(table)
+        job_id = one.until("job_started")["job_id"]
     one.process.kill()
     group.thaw()  # and each finds that its daemon is gone
     eventually(lambda: jobs_in(table))
@@ -195,10 +197,10 @@ def test_who_is_fenced_ends_and_its_job_with_it(lab, group):
     one = group.start("one", **same)
     eventually(lambda: ready(one))
     name, table = group.table_on(0, 1)
-    group.write(table, name, 1, 1, 1, 2, 3, 4)
-    before = rows(table)
-    job_id = one.until("job_started")["job_id"]
-    group.freeze(one, 1)
+    with group.freezing(one, 1):
+        group.write(table, name, 1, 1, 1, 2, 3, 4)
+        before = rows(table)
+        job_id = one.until("job_started")["job_id"]
     two = group.start("two", policy=IDLE, **same)
 
     assert one.process.wait(60) == EXIT_FENCED

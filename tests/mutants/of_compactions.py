@@ -133,7 +133,7 @@ MUTANTS = (
     Mutant(
         "a job is committed while the clock is wrong",
         LAST_LOOK,
-        "if (doubt := self.deletions.clock_trouble()) is not None:",
+        "if (doubt := self.clocks.trouble()) is not None:",
         "if (doubt := None) is not None:",
         "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
     ),
@@ -237,7 +237,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refusal of one table counts as trouble of its store",
-        "service/jobs/deletions.py",
+        "service/clocks.py",
         "except (Refused, NoWord):",
         "except ZeroDivisionError:",
         "service/rounds/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",

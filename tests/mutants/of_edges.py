@@ -431,7 +431,7 @@ MUTANTS = (
     ),
     Mutant(
         "the answer to a question that was redirected is read twice",
-        CLIENT,
+        "clients/rest.py",
         "    if isinstance(answer.raw, io.BytesIO):",
         "    if False:",
         OF_THE_CLIENT + "test_a_catalog_that_redirects_a_question_is_followed",
@@ -439,7 +439,7 @@ MUTANTS = (
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",
-        CLIENT,
+        "clients/file_clients.py",
         "key = (scheme, frozenset((name, str(value)) for name, value in properties.items()))",
         "key = (scheme, frozenset(properties))",
         (
@@ -449,7 +449,7 @@ MUTANTS = (
     ),
     Mutant(
         "the properties of a table of a REST catalog choose who reads its files",
-        CLIENT,
+        "clients/rest.py",
         'bare = metadata.model_copy(update={"properties": {}})',
         "bare = metadata.model_copy()",
         (
@@ -491,14 +491,14 @@ MUTANTS = (
     ),
     Mutant(
         "a server's redirection sends a commit to another host",
-        CLIENT,
+        "clients/rest.py",
         '"allow_redirects": False',
         '"allow_redirects": True',
         OF_THE_CLIENT + "test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed",
     ),
     Mutant(
         "a server's configuration hides snapshots",
-        CLIENT,
+        "clients/rest.py",
         'self.properties[SNAPSHOT_LOADING_MODE] = "all"',
         'self.properties.setdefault(SNAPSHOT_LOADING_MODE, "all")',
         OF_THE_CLIENT + "test_every_snapshot_is_asked_for_whatever_the_server_configures",

@@ -124,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "the barrier does not know which tables are left out of the policies",
-        "service/loop.py",
+        "service/parts.py",
         "Barrier(self.listen, self.monotonic_s, self.policies.has_policy)",
         "Barrier(self.listen, self.monotonic_s)",
         "service/tables/test_one_bad_table.py::"

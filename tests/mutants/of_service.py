@@ -285,14 +285,14 @@ MUTANTS = (
     Mutant(
         "nothing holds all deletions back but the clock",
         DELETIONS,
-        "return self.ledger.deletions_held() or self.clock_trouble()",
-        "return self.clock_trouble()",
+        "return self.ledger.deletions_held() or self.clocks.trouble()",
+        "return self.clocks.trouble()",
         LAYERS + "test_each_thing_that_the_daemon_knows_keeps_the_files_of_a_table",
     ),
     Mutant(
         "a clock that is wrong does not hold all deletions back",
         DELETIONS,
-        "return self.ledger.deletions_held() or self.clock_trouble()",
+        "return self.ledger.deletions_held() or self.clocks.trouble()",
         "return self.ledger.deletions_held()",
         LAYERS + "test_each_thing_that_the_daemon_knows_keeps_the_files_of_a_table",
     ),
@@ -306,7 +306,7 @@ MUTANTS = (
         )
         for what, text in (
             ("the ledger's age", "            ledger=self.ledger.deletions_held(),\n"),
-            ("the clock", "            clock=self.clock_trouble(),\n"),
+            ("the clock", "            clock=self.clocks.trouble(),\n"),
             (
                 "its owner",
                 '            owner=None if self.events.owns(uuid) else "another daemon maintains the table",\n',
@@ -345,14 +345,14 @@ MUTANTS = (
     Mutant(
         "marked files are held against another table of that name",
         DELETIONS,
-        "if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:",
-        "if self.check_clock(loaded) is not None:",
+        "if loaded.table.uuid != uuid or self.clocks.check(loaded) is not None:",
+        "if self.clocks.check(loaded) is not None:",
         LAYERS + "test_files_are_held_against_their_own_table_and_its_stores_clock",
     ),
     Mutant(
         "files go though the store's clock differs",
         DELETIONS,
-        "if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:",
+        "if loaded.table.uuid != uuid or self.clocks.check(loaded) is not None:",
         "if loaded.table.uuid != uuid:",
         LAYERS + "test_files_are_held_against_their_own_table_and_its_stores_clock",
     ),

@@ -277,7 +277,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table below a namespace with a letter beyond ASCII is never listed",
-        "clients/catalog.py",
+        "clients/rest.py",
         "if isinstance(namespace, _InQuery):",
         "if False:",
         ("iceberg/test_list_tables.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted"),

@@ -1,8 +1,10 @@
 """Two or more daemons, real processes, in one group; what their tables and ledgers tell of them."""
 
 import contextlib
+import threading
 import uuid
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -11,11 +13,12 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.kafka.broker import partition_of
 from isotherm.store import Ledger
 from support.announcing import ControlTopic
-from support.daemon_process import Daemon, eventually
+from support.daemon_process import PATIENCE_S, Daemon
 from support.lab import EAGER
 
 IDLE = EAGER.replace("min_files: 3", "enabled: false")
 """Follows, and does nothing: what a table then has of ours is the other daemon's."""
+TICK_S = 0.005
 
 
 class Group:
@@ -55,12 +58,29 @@ class Group:
         events = [self.lab.append(table, hour, announce=False) for hour in hours]
         self._control_topic.announce(*[event.model_copy(update={"table": name}) for event in events])
 
-    def freeze(self, daemon, count):
-        """Stop so many rewrites of a daemon in the middle."""
-        rewrites = eventually(lambda: len(found := daemon.rewrites()) >= count and found)
-        for one in rewrites:
-            one.suspend()
-        self.stopped += rewrites
+    @contextlib.contextmanager
+    def freezing(self, daemon, count):
+        """Stop the next rewrites of a daemon in the middle, each as soon as it is there; it ends with so many.
+
+        A small one is over within a tenth of a second: who asks for it when it is reported mostly comes too late.
+        """
+        with ThreadPoolExecutor(1) as beside:
+            frozen = beside.submit(self._freeze, daemon, count)
+            yield
+            frozen.result()
+
+    def _freeze(self, daemon, count):
+        frozen, tick = set(), threading.Event()
+        for _ in range(int(PATIENCE_S / TICK_S)):
+            for one in daemon.rewrites():
+                if one.pid not in frozen:
+                    one.suspend()
+                    frozen.add(one.pid)
+                    self.stopped.append(one)
+            if len(frozen) >= count:
+                return
+            tick.wait(TICK_S)
+        raise AssertionError(f"{len(frozen)} of {count} rewrites came")
 
     def thaw(self):
         """Let the rewrites go on that are still there."""

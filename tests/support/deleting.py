@@ -91,5 +91,5 @@ def followed(lab):
 
 
 def clock_wrong(_table, service):
-    check = service.deletions
-    check.clock = check.clock.compared("the store", 10**7, service.monotonic_s())
+    clocks = service.clocks
+    clocks.seen = clocks.seen.compared("the store", 10**7, service.monotonic_s())

@@ -25,7 +25,7 @@ from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.text import counted
 from isotherm.service.policies.policy_folder import in_force
 from isotherm.service.ports import UnknownTable
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 

@@ -58,7 +58,7 @@ def test_a_clock_that_jumps_neither_expires_nor_deletes(tmp_path, ahead_ms):
         lab.append(table, hour)
     snapshots = len(table.refresh().snapshots())
     wall = service.now_ms
-    for part in (service, service.deletions, service.expiries, service.verdicts):
+    for part in (service, service.clocks, service.deletions, service.expiries, service.verdicts):
         name = "_now_ms" if part is service.verdicts else "now_ms"
         setattr(part, name, lambda: wall() + ahead_ms)
     turn(service, 6)

@@ -105,7 +105,7 @@ def test_nothing_is_forgotten_while_the_clock_is_in_doubt(lab):
     until_files_wait(lab, service, table)
     known = len(service.ledger.operations())
     assert known
-    for part in (service, service.deletions):
+    for part in (service, service.clocks, service.deletions):
         part.now_ms = lambda: lab.now_ms() + 200 * DAY_MS
     for _ in range(30):
         lab.ahead_ms += 60_000

@@ -12,7 +12,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import LoopConfig
 from isotherm.service.jobs.expiries import MARKED_AT_ONCE
-from isotherm.service.rounds.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
+from isotherm.service.rounds.verdicts import DECIDED_AT_ONCE, DUE_AT_ONCE
 from isotherm.store.fold import JOURNAL_LENGTH, Fold
 from perf.made import make
 from support.lab import (

@@ -78,7 +78,7 @@ def test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_
         return ask(loaded)
 
     service.maintainer.clock_skew_ms = skew
-    service.deletions.clock = type(service.deletions.clock)()
+    service.clocks.seen = type(service.clocks.seen)()
     for table in (*refused, good):
         for hour in (1, 1, 1, 9, 9):
             lab.append(table, hour)
@@ -212,7 +212,7 @@ def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no
         raise StoreAway(f"the store of {loaded.table.name}: not done after 5s")
 
     service.maintainer.clock_skew_ms = skew
-    service.deletions.clock = type(service.deletions.clock)()
+    service.clocks.seen = type(service.clocks.seen)()
     turns_s = []
     while sum(turns_s) < 1200:
         before_s = lab.monotonic_s()
@@ -245,7 +245,7 @@ def test_a_store_that_gives_no_time_keeps_nothing_of_the_tables_that_asked_for_i
     depths = set()
     for _ in range(5):
         with pytest.raises(StoreAway, match="not done after 5s") as raised:
-            service.deletions.check_clock(loaded)
+            service.clocks.check(loaded)
         depths.add(len(raised.traceback))
         del raised
     asked = len(held)
@@ -256,6 +256,6 @@ def test_a_store_that_gives_no_time_keeps_nothing_of_the_tables_that_asked_for_i
     assert asked == 1
     assert max(depths) <= 3
     assert [one() for one in held] == [None]
-    assert service.deletions.check_clock(loaded) is None
+    assert service.clocks.check(loaded) is None
     service.stop()
     lab.executor.stop()

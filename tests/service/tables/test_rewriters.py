@@ -16,7 +16,7 @@ from isotherm.core.rewriters import REMEMBERED_MS, WATCHED_MS
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.values import loaded_table
-from isotherm.service.rounds.planning import verdicts_rest_on
+from isotherm.service.rounds.verdicts import verdicts_rest_on
 from support.builders import facts as table_facts
 from support.deleting import turn
 from support.faults import FaultyCatalog

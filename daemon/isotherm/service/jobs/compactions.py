@@ -1,10 +1,8 @@
 """Compactions from request to outcome: bound, started, committed or thrown away, written down.
 
 Binding reads manifests, which may take minutes, so it is done beside the loop; it leaves nothing behind. A job is in
-the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
-table before anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`.
-
-A job belongs to the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`.
+the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the table before
+anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`. A job belongs to the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`.
 """
 
 from collections import Counter, deque
@@ -21,6 +19,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Policy
+from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.job_cancellation import disturbance
 from isotherm.service.jobs.last_look import LastLook
@@ -36,7 +35,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.loads_in_time import loaded_in_time
@@ -47,7 +46,7 @@ from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Compactions:
     """The compactions of this daemon."""
 
@@ -63,6 +62,7 @@ class Compactions:
     owned: Owned
     announcer: Announcer
     deletions: Deletions
+    clocks: Clocks
     operations: Operations
     barrier: Barrier
     listen: Listener
@@ -121,7 +121,7 @@ class Compactions:
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
             return False
-        if self.deletions.check_clock(loaded) is not None:
+        if self.clocks.check(loaded) is not None:
             return False  # whether a partition is quiet, and an intent over, is told by the clock
         # Written down before: binding may take the daemon with it, as a rewrite may.
         self.ledger.save(operation)

@@ -1,7 +1,7 @@
 """Deletions as the service does them: what is marked, when it is looked at again, and what came of it.
 
 `core.deletion` decides whether a file may go; the maintainer proves it and deletes, beside the loop. This module knows
-what the daemon knows (its ledger, clock, group, halts, policies). Tables take turns: one that waits for a person, or
+what the daemon knows (its ledger, clocks, group, halts, policies). Tables take turns: one that waits for a person, or
 whose files cannot be deleted, is passed over.
 """
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import folder, in_all_spellings
-from isotherm.core.clock_check import SKEW_MS, ClockCheck
 from isotherm.core.deletion import (
     FOUND,
     LEFTOVER_GRACE_MS,
@@ -27,6 +26,7 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.core.policy.policy import Mode, Policy
+from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.late_files import LateFiles
 from isotherm.service.jobs.neighbours import neighbours_of
 from isotherm.service.jobs.table_ownership import Owned
@@ -36,13 +36,11 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
-    NoWord,
-    Refused,
     Sweep,
     TableMissing,
     Unavailable,
 )
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.survey import Survey, place
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.topics.holds import Holds
@@ -58,22 +56,6 @@ SEARCH_FOR_S = 2.0
 """For so long at most: each of them may come slowly, and be another table by now."""
 GIVEN_UP_AFTER_MS = 28 * 86_400_000
 """Files of a table that was dropped, or moved to another daemon, wait so long for its return."""
-WITNESS_AGAIN_S = 300.0
-"""While a store's clock differs it is looked at so often."""
-CLOCK_AGAIN_S = 60.0
-"""A store that did not give its time is asked again after this."""
-CATALOG = "the catalog"
-STORE = "the store of"
-
-
-@dataclass(frozen=True, slots=True)
-class _Witness:
-    """A table by which a store's clock was looked at."""
-
-    uuid: str
-    looked_s: float
-    is_good: bool
-    """Its store has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +82,16 @@ class Deletions:
     owned: Owned
     barrier: Barrier
     survey: Survey
+    clocks: Clocks
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     also_under: Sequence[str] = ()
     """Folders outside of tables' locations in which the operator lets us delete."""
-    clock: ClockCheck = field(default_factory=ClockCheck)
     may_sweep: bool = False
     """Whether the last round could read what is held back: until the next one, a table follows on another."""
     _sweeping: dict[str, _Sweeping] = field(default_factory=dict)
     """By uuid of the table."""
-    _witnesses: dict[str, _Witness] = field(default_factory=dict)
-    """By store: the table by which its clock was looked at last."""
-    _clockless: dict[str, tuple[float, type[Unavailable], str]] = field(default_factory=dict)
-    """By store: until when it is not asked for its time again, because it gave none, and why. Not the error itself: that
-    would keep what was at hand when it was raised, each time a table's metadata."""
     _last: str = ""
     """The table whose turn was last."""
     _late: LateFiles = field(init=False)
@@ -128,8 +105,8 @@ class Deletions:
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
         self.ledger.settle_marks()
-        self._turn_clock()
-        self.ledger.note_obstacle(CLOCK, self.clock_trouble())
+        self.clocks.turn()
+        self.ledger.note_obstacle(CLOCK, self.clocks.trouble())
         for uuid, sweeping in self._sweeping.items():
             is_ours = self.owned.has_still(uuid, sweeping.tenure)
             if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):
@@ -196,18 +173,12 @@ class Deletions:
 
     def everywhere(self) -> str | None:
         """Why nothing of any table may be deleted now, or None."""
-        return self.ledger.deletions_held() or self.clock_trouble()
+        return self.ledger.deletions_held() or self.clocks.trouble()
 
     def overdue_s(self) -> float:
         """For how long the file that waits longest might have gone; 0 where each one still has its grace."""
         due_at_ms = self.ledger.oldest_due_ms()
         return 0.0 if due_at_ms is None else max(self.now_ms() - due_at_ms, 0) / 1000
-
-    def clock_trouble(self) -> str | None:
-        """Why this machine's clock is not to be believed, or None."""
-        now_s = self.monotonic_s()
-        self.clock = self.clock.turned(self.now_ms(), now_s)
-        return self.clock.trouble(now_s)
 
     def why_not(self, uuid: str, cause: Cause) -> str | None:
         """Why nothing of a table may be deleted now, or None. The broker is not asked."""
@@ -216,7 +187,7 @@ class Deletions:
         stopped = self.holds.stops(uuid)
         standing = Standing(
             ledger=self.ledger.deletions_held(),
-            clock=self.clock_trouble(),
+            clock=self.clocks.trouble(),
             owner=None if self.events.owns(uuid) else "another daemon maintains the table",
             held=None if stopped is None else str(stopped),
             has_policy=resolved is not None,
@@ -236,61 +207,6 @@ class Deletions:
         self.survey.want_holders(
             {one.uuid for one in places if one.uuid != uuid and folder(one.location) in folders}, uuid
         )
-
-    def _turn_clock(self) -> None:
-        """Look at this machine's own clocks and the catalog's; a store that differed is looked at again."""
-        now_s = self.monotonic_s()
-        self.clock = self.clock.turned(self.now_ms(), now_s)
-        skew_ms = self.catalog.clock_skew_ms()
-        if skew_ms is not None:
-            self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
-        for store, (_, skew_ms) in self.clock.skews.items():
-            if store != CATALOG and abs(skew_ms) > SKEW_MS:
-                self._look_again(store, now_s)
-
-    def _look_again(self, store: str, now_s: float) -> None:
-        """Look at a store's clock that differed, by the table that saw it; where that fails, by others in turn."""
-        witness = self._witnesses.get(store, _Witness("", float("-inf"), is_good=False))
-        names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
-        if now_s - witness.looked_s < WITNESS_AGAIN_S or not names:
-            return
-        behind = [uuid for uuid in sorted(names) if uuid > witness.uuid]
-        next_one = behind[0] if behind else min(names)
-        uuid = witness.uuid if witness.is_good and witness.uuid in names else next_one
-        self._witnesses[store] = _Witness(uuid, now_s, is_good=False)
-        with self.barrier.around(names[uuid], "looking at its store's clock", f"{uuid}/clock"):
-            self.check_clock(self.catalog.load(names[uuid]))
-            self.barrier.forget(f"{uuid}/clock")
-        self.clock = self.clock.settled(now_s)
-
-    def check_clock(self, loaded: LoadedTable) -> str | None:
-        """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
-
-        Raises:
-            Unavailable: the store does not take the small file by which its time is told.
-        """
-        now_s = self.monotonic_s()
-        scheme, _, rest = loaded.facts.location.partition("://")
-        store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
-        if self.clock.wants(store, now_s):
-            until_s, kind, why = self._clockless.get(store, (now_s, Unavailable, ""))
-            if now_s < until_s:
-                raise kind(why)  # each look may take seconds, and all tables of the store want one
-            try:
-                skew_ms = self.maintainer.clock_skew_ms(loaded)
-            except (Refused, NoWord):  # there is an answer, and other tables of the store may have the right
-                raise
-            except Unavailable as err:
-                self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, type(err), str(err))
-                raise
-            self._clockless.pop(store, None)
-            self._witnesses[store] = _Witness(loaded.table.uuid, now_s, is_good=True)
-            if skew_ms is not None:
-                self.clock = self.clock.compared(store, skew_ms, now_s)
-        skew_ms = self.catalog.clock_skew_ms()
-        if skew_ms is not None:
-            self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
-        return self.clock.trouble(now_s)
 
     def leave(
         self, loaded: LoadedTable | None, job: CompactionJob, rewrite: Rewrite | None, *,
@@ -346,7 +262,7 @@ class Deletions:
         if not marks:
             return False
         loaded = self.catalog.load(row.state.table.name)
-        if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:
+        if loaded.table.uuid != uuid or self.clocks.check(loaded) is not None:
             return False
         self.holds.act()
         place(self.ledger, loaded)

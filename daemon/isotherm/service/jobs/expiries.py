@@ -20,6 +20,7 @@ from isotherm.core.observations import SnapshotsExpired, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
+from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun
@@ -33,7 +34,7 @@ from isotherm.service.ports import (
     LoadedTable,
     Maintainer,
 )
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
@@ -64,7 +65,7 @@ def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
     return -(-(now_ms + grace_ms - shift_ms) // grace_ms) * grace_ms + shift_ms
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Expiries:
     """The expiries of this daemon."""
 
@@ -78,6 +79,7 @@ class Expiries:
     holds: Holds
     owned: Owned
     deletions: Deletions
+    clocks: Clocks
     operations: Operations
     barrier: Barrier
     listen: Listener
@@ -126,7 +128,7 @@ class Expiries:
         operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
         operation = replace(operation, files_before=row.facts.snapshots)
         loaded = self.catalog.load(row.state.table.name)
-        if loaded.table.uuid != operation.table.uuid or self.deletions.check_clock(loaded) is not None:
+        if loaded.table.uuid != operation.table.uuid or self.clocks.check(loaded) is not None:
             return False
         self.ledger.save(operation)
         self._running[operation.job_id] = (operation, self.events.tenure(operation.table.uuid))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.rewriters import why_not_converted
-from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import EventSource, LoadedTable, Message
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.intake import Intake, Touched, in_pieces
@@ -27,7 +27,7 @@ Cancel = Callable[[Iterable[Touched]], None]
 """Cancels the other jobs that new messages touch."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class LastLook:
     """Looks at everything that a swap depends on."""
 
@@ -37,7 +37,7 @@ class LastLook:
     intake: Intake
     verdicts: Verdicts
     holds: Holds
-    deletions: Deletions
+    clocks: Clocks
     owned: Owned
     is_blind: bool = False
     """The control topic could not be read to its end the last time: what is rewritten now would be thrown away."""
@@ -80,7 +80,7 @@ class LastLook:
         stopped = self.holds.stops(job.table.uuid)
         if stopped is not None:
             return stopped
-        if (doubt := self.deletions.clock_trouble()) is not None:
+        if (doubt := self.clocks.trouble()) is not None:
             return Refusal(Reason.CLOCK, doubt)
         if job.converts_equality and (why := why_not_converted(row.facts)) is not None:
             return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")

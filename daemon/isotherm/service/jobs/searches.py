@@ -18,13 +18,14 @@ from isotherm.core.orphans import GRACE_MS, Found, Strangers, finding_text, too_
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
+from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions, age_ms
 from isotherm.service.jobs.expiries import MARKED_AT_ONCE, together_ms
 from isotherm.service.jobs.neighbours import neighbours_of
 from isotherm.service.jobs.operations import Operations, begun
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import Catalog, EventSource, Listener, LoadedTable, Maintainer, Search
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.survey import place
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.topics.holds import Holds
@@ -49,7 +50,7 @@ class _Searching:
     """How far the table had come; None where its format has no sequence numbers, which would show that it went back."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Searches:
     """The searches of this daemon: one at a time."""
 
@@ -62,6 +63,7 @@ class Searches:
     holds: Holds
     owned: Owned
     deletions: Deletions
+    clocks: Clocks
     operations: Operations
     barrier: Barrier
     listen: Listener
@@ -105,7 +107,7 @@ class Searches:
         if row is None or resolved is None or row.state.head is None or not self.has_room:
             return False
         loaded = self.catalog.load(row.state.table.name)
-        if loaded.table.uuid != uuid or self.deletions.check_clock(loaded) is not None:
+        if loaded.table.uuid != uuid or self.clocks.check(loaded) is not None:
             return False
         place(self.ledger, loaded)
         self.ledger.see(uuid, loaded.seen_through, self.now_ms())

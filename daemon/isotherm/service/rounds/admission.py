@@ -8,7 +8,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.turns import admit
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.jobs.compactions import Compactions
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.ledger import Ledger
 
 ROUND_ALL_MS = 60 * DAY_MS

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from isotherm.service.clocks import Clocks
 from isotherm.service.health import Health
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.rounds.rounds import Rounds
@@ -21,6 +22,7 @@ class Pruning:
     fold: Fold
     ledger: Ledger
     deletions: Deletions
+    clocks: Clocks
     rounds: Rounds
     health: Health
     now_ms: Callable[[], int]
@@ -30,7 +32,7 @@ class Pruning:
     def turn(self) -> None:
         """Forget a little. What is long over a clock tells: while it is in doubt, nothing is forgotten."""
         now_s = self.monotonic_s()
-        if now_s < self._again_at_s or self.deletions.clock_trouble() is not None:
+        if now_s < self._again_at_s or self.clocks.trouble() is not None:
             return
         has_more = self.ledger.prune(self.now_ms())
         has_more = self.fold.prune(self.now_ms()) or has_more

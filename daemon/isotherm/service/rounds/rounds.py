@@ -26,8 +26,8 @@ from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.rounds.admission import Admission, work_key
 from isotherm.service.rounds.look_order import LookOrder
-from isotherm.service.rounds.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.rounds.round_pace import RoundPace
+from isotherm.service.rounds.verdicts import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.survey import Survey
 from isotherm.service.tables.failing_tables import Barrier, Doubt
 from isotherm.service.tables.follow import Follower

@@ -31,7 +31,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unreadable,
 )
-from isotherm.service.rounds.planning import verdicts_rest_on
+from isotherm.service.rounds.verdicts import verdicts_rest_on
 from isotherm.service.survey import place
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.kept_tables import KeptTables

@@ -15,7 +15,7 @@ from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ports import EventSource, Listener, Message
-from isotherm.service.rounds.planning import Verdicts
+from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.topics.dead_letters import SetAside
 from isotherm.service.topics.intake import Intake, Taken, in_pieces
