@@ -173,7 +173,10 @@ class Broker:
             topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
         except KafkaException as err:
             raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
-        return {name: sorted(one.partitions) for name, one in topics.items() if matches(name)}
+        # One of which the brokers do not know the partitions now is not there yet, or any more.
+        return {
+            name: sorted(one.partitions) for name, one in topics.items() if one.partitions and matches(name)
+        }
 
     def cluster_id(self) -> str:
         """The cluster's own id."""

@@ -245,6 +245,22 @@ def _pieces(marks: Mapping[Position, Mark]) -> Iterator[dict[Position, tuple[Mar
         yield piece
 
 
+def of_topics(marks: Mapping[Position, Mark], ids: Mapping[str, str]) -> dict[Position, Mark]:
+    """The marks without those of topics that are gone, where there are some of the topic that has the name now.
+
+    A partition that has no leader is marked no more, and keeps its old mark beside the new ones of the others. Where there are
+    old ones alone, they say that the topic was made again.
+    """
+    renewed = {
+        topic for (topic, _), mark in marks.items() if mark.topic_id and mark.topic_id == ids.get(topic)
+    }
+    return {
+        position: mark
+        for position, mark in marks.items()
+        if position[0] not in renewed or mark.is_of(ids[position[0]])
+    }
+
+
 def known_of(
     marks: Mapping[Position, Mark], table: str, announced: Callable[[str], str | None] = lambda _: None
 ) -> Known | None:

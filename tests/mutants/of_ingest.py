@@ -7,6 +7,8 @@ OWNERS = "isotherm_ingest/batches/owners.py"
 OF_OWNERS = "ingest/batches/test_owners.py::"
 OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
 TABLES = "isotherm_ingest/batches/tables.py"
+STATE = "isotherm_ingest/batches/table_state.py"
+OF_UNLISTED = "ingest/batches/test_unlisted_topics.py::"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
 OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_topics.py::"
@@ -98,9 +100,9 @@ MUTANTS = (
     ),
     Mutant(
         "a halted table is passed by with what is for others, and forgets that it was halted",
-        TABLES,
-        "if state.known is None or state.is_halted:\n                continue\n            mine = [",
-        "if state.known is None:\n                continue\n            mine = [] and [",
+        STATE,
+        "if self.known is None or self.is_halted:\n            return\n        mine = [",
+        "if self.known is None:\n            return\n        mine = [] and [",
         OF_CUTS + "test_a_table_that_a_cut_has_halted_stays_so_however_many_messages_of_others_pass_it",
     ),
     Mutant(
@@ -341,7 +343,7 @@ MUTANTS = (
     Mutant(
         "a table that fails when a further topic begins is forgotten with it by the next driver",
         TABLES,
-        "            state.lacks(portions[name].kafka, halts=isinstance(error, Halted))\n",
+        "            else:\n                state.lacks(portions[name].kafka)\n",
         "",
         OF_LATER_TOPICS + "test_a_table_that_fails_when_another_topic_begins_gets_it_from_the_next_driver",
     ),
@@ -465,8 +467,8 @@ MUTANTS = (
     ),
     Mutant(
         "what goes by a table that is behind counts as begun",
-        TABLES,
-        "if is_next and not state.is_behind(front.get(position[0], {})):",
+        STATE,
+        "if is_next and not self.is_behind(front.get(position[0], {})):",
         "if is_next:",
         OF_GROWING
         + "test_a_table_that_is_behind_in_an_old_partition_gets_no_new_one_before_whatever_others_get[True-it begins again]",
@@ -497,7 +499,7 @@ MUTANTS = (
     Mutant(
         "a topic is marked only once its first batch is committed",
         "isotherm_ingest/batches/driver.py",
-        "{one[0] for one in ranges if not self._is_marked(one)}",
+        "{one[0] for one in ranges if not self._marking.is_of(one, self._topics[one[0]].topic_id)}",
         "set()",
         "ingest/batches/test_shared_topics.py::"
         "test_a_driver_that_dies_between_two_commits_of_a_first_batch_leaves_nothing_out",
@@ -592,5 +594,50 @@ MUTANTS = (
         "if not is_table(known.uuid, found.uuid) and (has is None or has < through):",
         "if not is_table(known.uuid, found.uuid):",
         "ingest/plan/test_places.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
+    ),
+    Mutant(
+        "what the marks say of a topic that is listed later is not taken up",
+        "isotherm_ingest/batches/driver.py",
+        "            self._recall(self._topics.keys() - before)\n",
+        "",
+        OF_UNLISTED + "test_a_topic_that_is_listed_later_goes_on_where_its_marks_say[backfill-True]",
+    ),
+    Mutant(
+        "what the front has passed had nothing for a table whose own token says otherwise",
+        "isotherm_ingest/plan/places.py",
+        "if not _is_stale(one, known, kafka) and not _is_its_own_word(one, found, known)",
+        "if not _is_stale(one, known, kafka)",
+        OF_UNLISTED
+        + "test_what_retention_takes_of_a_table_that_is_behind_halts_it_whatever_was_hidden_at_first[the table-True]",
+    ),
+    Mutant(
+        "a mark of a topic that is gone counts beside those of the one that has its name",
+        "isotherm_ingest/batches/marking.py",
+        "of_topics(marks, ids)",
+        "marks",
+        OF_UNLISTED
+        + "test_marks_of_a_topic_that_is_gone_say_nothing_beside_those_of_the_one_that_has_its_name[accept-b-True]",
+    ),
+    Mutant(
+        "a hole in a partition without a message is told in each turn",
+        STATE,
+        " | {hole.position for hole in place.told}",
+        "",
+        OF_UNLISTED + "test_a_hole_in_a_partition_without_a_message_is_told_once[accept]",
+    ),
+    Mutant(
+        "what a halted table says that it has is forgotten",
+        STATE,
+        "self.known.raised(place.vector, kafka) if is_same else self.known",
+        "self.known",
+        OF_UNLISTED + "test_what_a_halted_table_says_that_it_has_counts_once_its_token_is_gone",
+    ),
+    Mutant(
+        "where Kafka began counts for a table that has said that it has less",
+        "isotherm_ingest/plan/known.py",
+        "seen = {one: through for one, through in self.through.items() if not self.is_noted(one)}",
+        "seen = self.through",
+        OF_LATER_TOPICS
+        + "test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_it_was_left_out",
     ),
 )

@@ -166,6 +166,8 @@ class Broker:
         self.without_leader, self.compacted_topics = set(), set()
         self.empty = set()
         """Partitions that are there, whether they have had a message or not."""
+        self.unlisted = set()
+        """Topics of which it does not say that they are there, as while a right is missing."""
         self.away = self.unsendable = False
         self.is_silent = False
         """Whether it does not say from where on a partition can be read."""
@@ -181,7 +183,7 @@ class Broker:
                 found.setdefault(one.topic, set()).add(one.partition)
         for topic, partition in self.empty:
             found.setdefault(topic, set()).add(partition)
-        return found
+        return {topic: partitions for topic, partitions in found.items() if topic not in self.unlisted}
 
     def cluster_id(self):
         return "cluster"

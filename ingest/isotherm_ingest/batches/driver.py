@@ -6,7 +6,7 @@ in slices of its own, while the others go on. Whatever befalls one topic or one 
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError
@@ -18,15 +18,15 @@ from isotherm_ingest.batches.batches import Batches, Reader
 from isotherm_ingest.batches.cut_topics import CutTopics, seen_of
 from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
+from isotherm_ingest.batches.marking import Marking
 from isotherm_ingest.batches.partition_counts import PartitionCounts
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import Marks, TakenOver, known_of, named, with_known
+from isotherm_ingest.marks import Marks, TakenOver, named
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.known import Hole, Known, Lost
+from isotherm_ingest.plan.known import Hole, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic
@@ -35,8 +35,6 @@ from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
 
-REMIND_EVERY_S = 3_600.0
-"""All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""
 LONGEST_PAUSE_S = 5.0
 """A window may begin so much late. A thousand topics without messages cost some hundredths of a core then."""
 LIST_EVERY_S = 10.0
@@ -71,27 +69,24 @@ class Driver:
         """
         self._config = config
         self._broker = broker
-        self._marks = marks
         self._tools = tools
         self._outbox = outbox
         self._topics: dict[str, Topic] = {}
-        self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
         self._cuts = CutTopics(tools.ask)
-        self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._mark_cuts)
+        self._marking = Marking(marks, self._cuts, outbox.announced)
+        self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._marking.keep_cuts)
         self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
         self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
         """Between two turns, where nothing is left to do."""
         self._list_every_s = min(LIST_EVERY_S, every_s)
-        self._listed_s = self._reminded_s = float("-inf")
+        self._listed_s = float("-inf")
         self._counts = PartitionCounts(tools.metrics)
         self._catching_up = CatchingUp()
         self._starts: dict[Position, int] = {}
         """Where Kafka's partitions began when that was last asked."""
-        self._unsaid: set[str] = set()
-        """Topics whose marks are still to be committed."""
 
     def begin(self, now_s: float) -> None:
         """Take the pipeline over, and find out where every table stands that was written before.
@@ -101,17 +96,19 @@ class Driver:
             BrokerError: Kafka does not answer.
             CatalogAway: the catalog does not.
         """
-        self._marks.take_over()
+        self._marking.take_over()
         self._tools.lake.ask()
         self._topics.clear()
         kafka = self._list_topics(now_s)
-        self._commit(self._marked)  # the marks name this driver from now on
-        for name in sorted({*self._outbox.names, *named(self._marked)}):
-            self._tables.begin(name, self._known(name), self._topics)  # also those that have no leader now
+        self._marking.repeat()  # the marks name this driver from now on
+        for name in sorted({*self._outbox.names, *self._marking.names()}):
+            self._tables.begin(
+                name, self._marking.known(name), self._topics
+            )  # also those that have no leader now
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
         self._meet(list(self._topics), kafka, are_new=True)
-        if unmarked := self._cuts.unmarked(self._marked):  # the marks are lost, and tables show a cut
-            self._remember({topic for topic, _ in unmarked}, now_s)
+        if unmarked := self._cuts.unmarked(self._marking.marked):  # the marks are lost, and tables show a cut
+            self._marking.remember({topic for topic, _ in unmarked}, self._topics, self._tables, now_s)
 
     def turn(self, now_s: float) -> bool:
         """One look at Kafka, and a batch of what is due; gives whether something is left to do at once.
@@ -125,7 +122,9 @@ class Driver:
             CatalogAway: the catalog does not.
         """
         if now_s - self._listed_s >= self._list_every_s:
+            before = set(self._topics)
             new = self._list_topics(now_s)
+            self._recall(self._topics.keys() - before)
             self._meet(list(self._topics), new, are_new=True)
         ends = Kafka(ends=self._broker.ends(self._topics), damaged=self._damage.stretches())
         self._tables.look_soon(self._outbox.changed())
@@ -144,7 +143,8 @@ class Driver:
             self._bring(self._tables.behind(self._front(), now_s), kafka, now_s)
             self._tables.look_again(again, kafka, self._cluster, now_s)
         # Where a table was replaced, what is known of its other topics counts for the new one now.
-        self._remember(topics | self._tables.topics_of(self._tables.due_again(now_s)), now_s)
+        seen = topics | self._tables.topics_of(self._tables.due_again(now_s))
+        self._marking.remember(seen, self._topics, self._tables, now_s)
         self._measure(ends)
         self._tables.tell_recovered(self._front())
         behind = self._tables.behind(self._front(), now_s)
@@ -153,7 +153,7 @@ class Driver:
     def stop(self) -> None:
         """End, after a turn."""
         self._tables.stop()
-        self._marks.close()
+        self._marking.close()
 
     def _due(self, kafka: Kafka, now_s: float) -> Ranges:
         """What the next batch of the front reads. A topic of which every table is left out would serve nobody."""
@@ -176,19 +176,18 @@ class Driver:
             for gauge in (self._tools.metrics.unread, self._tools.metrics.unread_share):
                 with contextlib.suppress(KeyError):
                     gauge.remove(gone)
-            self._marked = {position: mark for position, mark in self._marked.items() if position[0] != gone}
+            self._marking.forget(gone)
         for name in found:
             self._counts.seen(name, len(found[name]), self._config.stream_of(name))
         new = {name for name in found.keys() - self._topics.keys() if self._config.stream_of(name)}
         # Of all partitions: one that has no leader now is no new one when it has. And before the ends are asked: another
         # driver may mark meanwhile what it reads.
-        marks = self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
+        marks = self._marking.read([(name, number) for name in sorted(new) for number in found[name]])
         kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
-        self._marked |= marks
-        self._cuts.recall(marks)
+        self._marking.take_up(marks, kafka.ids)
         kafka = self._with_cuts(kafka)
         compacted = self._broker.compacted(new)
-        marked = {topic for topic, _ in self._marked}
+        marked = {topic for topic, _ in self._marking.marked}
         for name in sorted(new):
             stream = self._config.stream_of(name)
             if stream is not None:
@@ -198,6 +197,12 @@ class Driver:
                     logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
         self._listed_s = now_s
         return kafka
+
+    def _recall(self, came: Collection[str]) -> None:
+        """Have tables take up what the marks of topics that were not listed before say of them."""
+        for name in sorted(self._marking.names(came)):
+            if (said := self._marking.known(name, came)) is not None:
+                self._tables.recall(name, said, came)
 
     def _meet(self, names: Iterable[str], kafka: Kafka, *, are_new: bool = False) -> None:
         """Have topics take up what the broker says of them now, and where they were marked."""
@@ -212,7 +217,7 @@ class Driver:
     def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]], kafka: Kafka) -> None:
         """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""
         for position, (needs, start) in sorted(lost.items()):
-            mark = self._marked.get(position)
+            mark = self._marking.marked.get(position)
             noted = set() if mark is None else mark.tables.keys()
             if noted and not self._tables.of_topic(name) - noted:
                 continue
@@ -233,8 +238,8 @@ class Driver:
 
     def _with_cuts(self, kafka: Kafka) -> Kafka:
         """What the broker says, with the cuts of its topics. A new one is marked before anybody writes behind it."""
-        kafka, new = self._cuts.told(kafka, seen_of(kafka, self._marked, self._topics))
-        self._mark_cuts()
+        kafka, new = self._cuts.told(kafka, seen_of(kafka, self._marking.marked, self._topics))
+        self._marking.keep_cuts()
         self._tables.look_soon({name for topic, _ in new for name in self._tables.of_topic(topic)})
         return kafka
 
@@ -245,7 +250,7 @@ class Driver:
         """
         # Also of partitions without a leader: they were there, and what they hold is older than what comes to new ones.
         there = [(name, number) for number in range(self._counts.of(name))]
-        marks = {one: self._marked[one] for one in there if one in self._marked}
+        marks = {one: self._marking.marked[one] for one in there if one in self._marking.marked}
         is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
         # Of a topic that was made again smaller, where brokers give no ids, tables name partitions that are gone.
         least = self._tables.least(name, topic_id) if by_tables else {}
@@ -258,15 +263,13 @@ class Driver:
     def _front(self) -> dict[str, dict[Position, int]]:
         return {one.name: one.through for one in self._topics.values()}
 
-    def _known(self, name: str) -> Known | None:
-        return known_of(self._marked, name, self._outbox.announced)
-
     # A turn
 
     def _read_front(self, ranges: Ranges, kafka: Kafka, now_s: float) -> None:
         """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself."""
         # A driver that begins after a crash would begin where the first table is that has written, and not the others.
-        self._remember({one[0] for one in ranges if not self._is_marked(one)}, now_s)
+        new = {one[0] for one in ranges if not self._marking.is_of(one, self._topics[one[0]].topic_id)}
+        self._marking.remember(new, self._topics, self._tables, now_s)
         topics = sorted({topic for topic, _ in ranges})
         failing = [topic for topic in topics if self._topics[topic].failures]
         waiting = [[topic] for topic in failing]
@@ -278,14 +281,10 @@ class Driver:
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
 
-    def _is_marked(self, position: Position) -> bool:
-        mark = self._marked.get(position)  # it may be of a topic of that name that is gone
-        return mark is not None and mark.is_of(self._topics[position[0]].topic_id)
-
     def _is_read(self, topics: list[str], ranges: Ranges, kafka: Kafka, now_s: float) -> bool:
         mine = {position: span for position, span in ranges.items() if position[0] in topics}
         try:
-            self._batches.run(mine, kafka, self._known, now_s, front=self._front())
+            self._batches.run(mine, kafka, self._marking.known, now_s, front=self._front())
         except (CatalogAway, TakenOver, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
@@ -344,7 +343,7 @@ class Driver:
         logs.get().info("catching_up", tables=sorted(some)[:5], messages=count_of(ranges))
         self._tables.served(some, now_s)
         try:
-            self._batches.run(ranges, kafka, self._known, now_s, only)
+            self._batches.run(ranges, kafka, self._marking.known, now_s, only)
         except (CatalogAway, TakenOver, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
@@ -356,38 +355,6 @@ class Driver:
                 logs.get().error("read_failed", topics=sorted(only)[:5], of=len(only), error=brief(err))
             return False
         return True
-
-    def _remember(self, topics: set[str], now_s: float) -> None:
-        """Commit how far the topics were seen through; from time to time, all of them."""
-        all_again = now_s - self._reminded_s >= REMIND_EVERY_S
-        self._unsaid |= topics | (self._topics.keys() if all_again else set())
-        known = self._tables.known()
-        marks = {
-            position: mark
-            for name in self._unsaid & self._topics.keys()
-            for position, mark in self._marks_of(self._topics[name], known).items()
-            if all_again or self._marked.get(position) != mark
-        }
-        self._commit(marks)
-        self._unsaid.clear()
-        if all_again:
-            self._reminded_s = now_s
-
-    def _commit(self, marks: Mapping[Position, Mark]) -> None:
-        for committed in self._marks.write(marks):
-            self._marked |= committed
-
-    def _mark_cuts(self) -> None:
-        """Commit the cuts that no mark tells of yet: before anybody writes behind them, or forgets them."""
-        self._commit(self._cuts.marks(self._marked))
-
-    def _marks_of(self, topic: Topic, known: Mapping[str, Known]) -> dict[Position, Mark]:
-        """How far the topic was seen through, with what is known of its tables, also of those that are gone."""
-        readers = {name: known[name] for name in self._tables.of_topic(topic.name) & known.keys()}
-        new = {
-            one: Mark(seen, topic.topic_id, cuts=self._cuts.of(one)) for one, seen in topic.through.items()
-        }
-        return {one: with_known(mark, self._marked.get(one), one, readers) for one, mark in new.items()}
 
     def _measure(self, ends: Kafka) -> None:
         """What waits; and of what was asked in this turn, how much of what Kafka holds."""

@@ -1,17 +1,21 @@
 """One table, as this driver knows it: where it stands, and how it fares."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from isotherm_ingest.plan.cuts import Since
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Known, is_table
 from isotherm_ingest.plan.places import OnHole, Place
+from isotherm_ingest.plan.retries import more
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
 
 Front = Mapping[str, Mapping[Position, int]]
 """By topic, where the next batch of its tables begins."""
+Knows = Callable[[Since, Collection[Position]], bool]
+"""Whether who knows of these cuts knows of all that there were of some partitions."""
 
 
 @dataclass
@@ -40,6 +44,15 @@ class TableState:
     def is_behind(self, front: Mapping[Position, int]) -> bool:
         """Whether it needs anything below the front of a topic."""
         return any((needs := self.needs(one)) is not None and needs < end for one, end in front.items())
+
+    def lacks_below(self, front: Front) -> dict[Position, tuple[int, int]]:
+        """What it needs below the front of its topics."""
+        return {
+            position: (needs, end)
+            for topic in self.topics
+            for position, end in front.get(topic, {}).items()
+            if (needs := self.needs(position)) is not None and needs < end
+        }
 
     def needs(self, position: Position) -> int | None:
         """The next offset that it needs, or None where nothing is known yet."""
@@ -75,7 +88,7 @@ class TableState:
             others = {one: had[one] for one in had if one[0] in same and one not in place.next}
             begun = {
                 one for one in place.next if one in place.vector or new.through[one] != old.through.get(one)
-            }
+            } | {hole.position for hole in place.told}  # what is told once has its place
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
                 new,
@@ -97,10 +110,31 @@ class TableState:
         """What it lacks of topics that were made again before it had anything of them."""
         return () if self.known is None else self.known.lost(kafka)
 
-    def lacks(self, kafka: Kafka, *, halts: bool = False) -> None:
-        """Keep that it gets nothing of a batch of these topics; with `halts`, that a person must decide about it."""
-        known = (self.known or Known("", {}, {})).lacking(kafka)
-        self.known = replace(known, is_halted=True) if halts else known
+    def lacks(self, kafka: Kafka) -> None:
+        """Keep that it gets nothing of a batch of these topics."""
+        self.known = (self.known or Known("", {}, {})).lacking(kafka)
+
+    def halts(self, place: Place, kafka: Kafka) -> None:
+        """Keep that a person must decide about it, and what it has by its own word: that may be gone by then."""
+        self.lacks(kafka)
+        assert self.known is not None  # noqa: S101 (it lacks something now)
+        is_same = is_table(self.known.uuid, place.uuid)
+        known = self.known.raised(place.vector, kafka) if is_same else self.known
+        self.known = replace(known, is_halted=True)
+        self.passed = dict(place.passed)
+
+    def recalls(self, said: Known, topics: Collection[str]) -> None:
+        """Take up what marks say of it in topics that were not listed when it was taken up itself.
+
+        Not of another table of its name.
+        """
+        known = self.known or Known("", {}, {})
+        if (
+            not (known.uuid and said.uuid)
+            or is_table(known.uuid, said.uuid)
+            or is_table(said.uuid, known.uuid)
+        ):
+            self.known, self.must_look = known.recalling(said, topics), True
 
     def links(self, topic: str) -> None:
         """It has rows from this topic."""
@@ -114,6 +148,27 @@ class TableState:
         for topic in self.new_topics & front.keys():
             self.passed |= front[topic]
             self.new_topics.discard(topic)
+
+    def passes_by(self, ranges: Mapping[Position, tuple[int, int]], front: Front, knows: Knows) -> None:
+        """Nothing in these ranges was for it: where it was in step, it still is.
+
+        Not where it may lack something before them: one that is halted, or that has not said yet what a cut took from it.
+        Nor where one lacks something of the topic below the front: it would count as having begun another partition, and be
+        brought that beside what is older.
+        """
+        if self.known is None or self.is_halted:
+            return
+        mine = [one for one in ranges if one[0] in self.topics and one in self.known.through]
+        if not knows(self.known.cuts, mine):
+            return
+        through = dict(self.known.through)
+        for position, (first, end) in ranges.items():
+            is_next = position[0] in self.topics and first <= through.get(position, first - 1) < end
+            if is_next and not self.is_behind(front.get(position[0], {})):
+                through[position] = end
+        if through != self.known.through:
+            self.at_most = more(self.at_most)
+        self.known = replace(self.known, through=through)
 
     def fails(self) -> None:
         """It could not be written."""

@@ -88,6 +88,17 @@ class Tables:
             state.links(topic)
             self._readers.setdefault(topic, set()).add(name)
 
+    def recall(self, name: str, said: Known, came: Collection[str]) -> None:
+        """Take up what marks say of a table in topics that were not listed when this driver began."""
+        state = self._states.get(name)
+        if state is None:
+            self.begin(name, said, came)
+            return
+        state.recalls(said, came)
+        for topic in {topic for topic, _ in said.through} & set(came):
+            state.links(topic)
+            self._readers.setdefault(topic, set()).add(name)
+
     def names(self) -> list[str]:
         """Every table that was met."""
         return list(self._states)
@@ -148,13 +159,7 @@ class Tables:
         """What each table lacks below the front of its topics; those that were served longest ago come first."""
         found = {}
         for name, state in sorted(self._states.items(), key=lambda item: (item[1].served_s, item[0])):
-            lacks = {
-                position: (needs, end)
-                for topic in state.topics
-                for position, end in front.get(topic, {}).items()
-                if (needs := state.needs(position)) is not None and needs < end
-            }
-            if lacks and not state.is_left_out(now_s):
+            if (lacks := state.lacks_below(front)) and not state.is_left_out(now_s):
                 found[name] = lacks
         return found
 
@@ -309,7 +314,10 @@ class Tables:
             self._probe()
         for name, error in errors.items():
             state = self._states[name]
-            state.lacks(portions[name].kafka, halts=isinstance(error, Halted))
+            if isinstance(error, Halted):
+                state.halts(error.place, portions[name].kafka)
+            else:
+                state.lacks(portions[name].kafka)
             if was_too_much(error):
                 state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)
@@ -318,27 +326,9 @@ class Tables:
         return found
 
     def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str], front: Front) -> None:
-        """Nothing in these ranges was for these tables: those that were in step still are.
-
-        Not those that may lack something before them: one that is halted, or that has not said yet what a cut took from it.
-        Nor where one lacks something of the topic below the front: it would count as having begun another partition, and be
-        brought that beside what is older.
-        """
+        """Nothing in these ranges was for these tables: those that were in step still are."""
         for name in names:
-            state = self._states[name]
-            if state.known is None or state.is_halted:
-                continue
-            mine = [one for one in ranges if one[0] in state.topics and one in state.known.through]
-            if not self._cuts.are_known(state.known.cuts, mine):
-                continue
-            through = dict(state.known.through)
-            for position, (first, end) in ranges.items():
-                is_next = position[0] in state.topics and first <= through.get(position, first - 1) < end
-                if is_next and not state.is_behind(front.get(position[0], {})):
-                    through[position] = end
-            if through != state.known.through:
-                state.at_most = more(state.at_most)
-            state.known = replace(state.known, through=through)
+            self._states[name].passes_by(ranges, front, self._cuts.are_known)
 
     def stop(self) -> None:
         """No write begins any more."""

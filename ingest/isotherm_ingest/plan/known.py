@@ -106,6 +106,44 @@ class Known:
             },
         )
 
+    def recalling(self, said: "Known", topics: Collection[str]) -> "Known":
+        """The same, with what is said of it in topics that nobody could see when this became known."""
+        new = {one for one in said.through if one[0] in topics} - self.through.keys()
+        came = {one[0] for one in new}
+        return replace(
+            self,
+            uuid=self.uuid or said.uuid,
+            vector={**self.vector, **{one: had for one, had in said.vector.items() if one in new}},
+            through={**self.through, **{one: said.through[one] for one in new}},
+            topic_ids={
+                **{topic: one for topic, one in said.topic_ids.items() if topic in came},
+                **self.topic_ids,
+            },
+            is_halted=self.is_halted or (said.is_halted and bool(new)),
+            noted=self.noted | (said.noted & new),
+            cuts={**self.cuts, **{one: seen for one, seen in said.cuts.items() if one in new}},
+            unsaid=self.unsaid | {one for one in said.unsaid if one[0] in topics},
+        )
+
+    def raised(self, had: Mapping[Position, int], kafka: Kafka) -> "Known":
+        """The same, where its own word has more of some partitions. Not where there was a cut: there less may be newer."""
+        more = {
+            one: end
+            for one, end in had.items()
+            if end > self.vector.get(one, -1)
+            and one not in kafka.cuts
+            and not is_other(self.topic_ids, kafka, one[0])
+        }
+        # What is noted is where Kafka began.
+        seen = {one: through for one, through in self.through.items() if not self.is_noted(one)}
+        return replace(
+            self,
+            vector={**self.vector, **more},
+            through={**self.through, **{one: max(end, seen.get(one, 0)) for one, end in more.items()}},
+            topic_ids={**kafka.of({topic for topic, _ in more}).ids, **self.topic_ids},
+            noted=self.noted - more.keys(),
+        )
+
     def behind_cuts(self, position: Position, kafka: Kafka) -> "Known":
         """The same, no further than what Kafka has left of the messages that these offsets of a partition are of."""
         unknown = unknown_to(self.cuts, position, kafka.cuts)

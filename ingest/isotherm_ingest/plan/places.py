@@ -82,7 +82,11 @@ def place(
         after, holes = _after(position, found, known, kafka, on_hole)
         going_on[position] = after
         missing += holes
-    passed = {one: end for one, end in (passed or {}).items() if not _is_stale(one, known, kafka)}
+    passed = {
+        one: end
+        for one, end in (passed or {}).items()
+        if not _is_stale(one, known, kafka) and not _is_its_own_word(one, found, known)
+    }
     for hole in missing:
         (halted if _stands(hole, found, on_hole, passed) else told).append(hole)
     filled = {hole.position[0] for hole in told if hole.why is Lost.ROLLED_BACK and on_hole == "backfill"}
@@ -159,6 +163,12 @@ def _is_stale(position: Position, known: Known | None, kafka: Kafka) -> bool:
     return known is not None and (
         is_other(known.topic_ids, kafka, position[0]) or bool(unknown_to(known.cuts, position, kafka.cuts))
     )
+
+
+def _is_its_own_word(position: Position, found: Found, known: Known | None) -> bool:
+    """Whether only the table itself says that it is no new one in a partition: what the front has passed had its rows."""
+    is_known = known is not None and position in known.through and not known.is_noted(position)
+    return position in (found.vector or {}) and not is_known
 
 
 def _stands(hole: Hole, found: Found, on_hole: OnHole, passed: Mapping[Position, int]) -> bool:

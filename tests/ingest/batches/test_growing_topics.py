@@ -234,7 +234,7 @@ class Story:
                 self.turns(pipeline.turn)
 
     def crashes_at_a_mark(self, after):
-        marks = self.pipeline.driver._marks  # noqa: SLF001 (a crash comes between any two steps)
+        marks = self.pipeline.marks  # a crash comes between any two steps
         write, left = marks.write, [after]
 
         def crashing(new):

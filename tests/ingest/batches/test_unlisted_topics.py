@@ -1,0 +1,181 @@
+"""What is known of a table in a topic that a driver cannot see at first, or sees beside marks of one that is gone."""
+
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from structlog.testing import capture_logs
+
+from isotherm_ingest.failures import TableRefused
+from support.messages import Message, envelope
+from support.pipelines import CONFIG, Pipeline
+
+FIRST, SECOND = "shop.public.s1", "shop.public.s2"
+SCHEMAS = {"a": 11, "b": 12}
+
+
+class Killed(BaseException):
+    """The driver ends here."""
+
+
+def configured(on_hole):
+    return CONFIG.replace(
+        'table: "shop.{table}"', f'table: "shop.{{table}}", mode: changelog, on_hole: {on_hole}'
+    )
+
+
+def change(topic, offset, table, partition=0):
+    return Message(topic, offset, partition, schema=SCHEMAS[table], value=envelope(table, ("id", "int64")))
+
+
+def later(pipeline, minutes=4):
+    for _ in range(minutes):
+        pipeline.now_s += 130
+        pipeline.minute()
+
+
+def token_expires(pipeline, name):
+    """As Iceberg's own expiry does it: with the snapshot, and nothing is kept."""
+    table = pipeline.lake.tables[name]
+    table.has, table.ids, table.is_cut = {}, {}, True
+
+
+def retention_takes(pipeline, topic, start):
+    pipeline.broker.kept_from[topic, 0] = start
+    kafka = pipeline.session.kafka
+    kafka[:] = [one for one in kafka if one.topic != topic or one.offset >= start]
+
+
+def holes_of(said, table):
+    return [one["hole"] for one in said if one["event"] == "changes_missing" and one["table"] == table]
+
+
+@pytest.mark.parametrize("comes", [False, True])
+@pytest.mark.parametrize("on_hole", ["halt", "backfill", "accept"])
+def test_a_topic_that_is_listed_later_goes_on_where_its_marks_say(on_hole, comes):
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(change(FIRST, 0, "b"), *(change(SECOND, offset, "b") for offset in range(3)))
+    later(pipeline, 2)
+    token_expires(pipeline, "shop.b")
+    pipeline.broker.unlisted = {SECOND}
+    with capture_logs() as said:
+        pipeline.start()
+        pipeline.minute()
+        pipeline.broker.unlisted = set()
+        later(pipeline, 1)
+        if comes:
+            pipeline.send(change(SECOND, 3, "b"))
+        later(pipeline)
+
+    assert Counter(pipeline.lake.tables["shop.b"].rows) == Counter(
+        [(FIRST, 0, 0), *((SECOND, 0, offset) for offset in range(3 + comes))]
+    )
+    assert holes_of(said, "shop.b") == []
+
+
+@pytest.mark.parametrize("marks_lost", [False, True])
+@pytest.mark.parametrize("hidden", ["nothing", "the topic", "the table"])
+def test_what_retention_takes_of_a_table_that_is_behind_halts_it_whatever_was_hidden_at_first(
+    hidden, marks_lost
+):
+    pipeline = Pipeline(configured("halt"))
+    first = SECOND if hidden == "the table" else FIRST
+    pipeline.send(change(first, 0, "b"), change(SECOND, 0 if first == FIRST else 1, "b"))
+    pipeline.send(change(SECOND, 2, "a"))
+    pipeline.minute()
+    pipeline.errors["shop.b"] = OSError("its store is away")
+    pipeline.send(change(SECOND, 3, "b"), *(change(SECOND, offset, "a") for offset in range(4, 10)))
+    pipeline.minute()
+    retention_takes(pipeline, SECOND, 5)
+    if marks_lost:
+        pipeline.store.clear()
+    pipeline.broker.unlisted = {SECOND} if hidden == "the topic" else set()
+    pipeline.lake.unreadable = {"shop.b"} if hidden == "the table" else set()
+    pipeline.errors.clear()
+    pipeline.start()
+    pipeline.minute()
+    pipeline.broker.unlisted = pipeline.lake.unreadable = set()
+    later(pipeline, 1)
+    pipeline.send(change(SECOND, 10, "b"))
+    later(pipeline)
+
+    assert pipeline.is_left_out("b")
+    assert max(offset for _, _, offset in pipeline.lake.tables["shop.b"].rows) < 3
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("old", ["a", "b"])
+@pytest.mark.parametrize("on_hole", ["backfill", "accept"])
+def test_marks_of_a_topic_that_is_gone_say_nothing_beside_those_of_the_one_that_has_its_name(
+    on_hole, old, restart
+):
+    """Kafka kept them, and one partition has no leader yet when the others are marked."""
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(change(FIRST, 0, "a", 1), *(change(FIRST, offset, old) for offset in range(4)))
+    later(pipeline, 2)
+    pipeline.session.kafka[:] = [change(FIRST, offset, "a", 1) for offset in range(3)]
+    pipeline.broker.ids[FIRST] = "another id"
+    pipeline.broker.empty |= {(FIRST, 0), (FIRST, 1)}
+    pipeline.broker.without_leader = {(FIRST, 0)}
+    later(pipeline, 3)
+    pipeline.send(*(change(FIRST, offset, "a") for offset in range(2)))
+    with capture_logs() as said:
+        if restart:
+            pipeline.start()
+        pipeline.broker.without_leader = set()
+        later(pipeline)
+
+    rows = Counter(pipeline.lake.tables["shop.a"].rows)
+    assert {rows[FIRST, 0, offset] for offset in range(2)} == {2 if old == "a" else 1}
+    assert not [hole for hole in holes_of(said, "shop.a") if "rolled_back" in hole or "cut_back" in hole]
+
+
+@pytest.mark.parametrize("on_hole", ["backfill", "accept"])
+def test_a_hole_in_a_partition_without_a_message_is_told_once(on_hole):
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(change(FIRST, 0, "a"), change(FIRST, 1, "b"))
+    pipeline.minute()
+    pipeline.errors["shop.b"] = TableRefused("for a while")
+    pipeline.broker.ids[FIRST] = "another id"
+    pipeline.broker.empty |= {(FIRST, 0), (FIRST, 1)}
+    pipeline.session.kafka[:] = [change(FIRST, offset, "a") for offset in range(7)]
+    with capture_logs() as said:
+        for turn in range(60):
+            pipeline.now_s += 5
+            pipeline.turn()
+            if turn == 20:
+                pipeline.errors.clear()
+
+    assert Counter(holes_of(said, "shop.b")).most_common(1)[0][1] == 1
+
+
+def test_what_a_halted_table_says_that_it_has_counts_once_its_token_is_gone():
+    """The driver before died between the table's commit and its mark."""
+    pipeline = Pipeline(configured("halt"))
+    pipeline.send(change(FIRST, 0, "b"))
+    pipeline.minute()
+    pipeline.send(change(SECOND, 0, "b"))
+    write = pipeline.marks.write
+
+    def killed_once_it_has_it(marks):
+        if marks and pipeline.lake.tables["shop.b"].has.get((SECOND, 0)):
+            raise Killed
+        yield from write(marks)
+
+    pipeline.marks.write = killed_once_it_has_it
+    with suppress(Killed):
+        pipeline.minute()
+    pipeline.driver.stop()
+    pipeline.send(change(FIRST, 1, "b"), change(FIRST, 2, "b"))
+    retention_takes(pipeline, FIRST, 2)
+    pipeline.start()
+    later(pipeline, 3)
+    assert pipeline.is_left_out("b")
+    token_expires(pipeline, "shop.b")
+    later(pipeline, 2)
+    pipeline.start(configured("accept"))
+    later(pipeline)
+
+    assert Counter(pipeline.lake.tables["shop.b"].rows) == Counter(
+        [(FIRST, 0, 0), (SECOND, 0, 0), (FIRST, 0, 2)]
+    )
