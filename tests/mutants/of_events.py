@@ -5,6 +5,8 @@ from mutants.mutant import Mutant
 LAST_LOOK = "service/jobs/last_look.py"
 BARRIER = "service/tables/failing_tables.py"
 FOLLOW = "service/tables/follow.py"
+MISSING = "service/tables/missing_tables.py"
+OF_MISSING = "service/tables/test_not_found.py::"
 INTAKE = "service/topics/intake.py"
 LAYERS = "service/jobs/test_layers.py::"
 
@@ -155,8 +157,8 @@ MUTANTS = (
     Mutant(
         "of a table that a server fails at for ever nobody is told",
         "service/tables/follow.py",
-        "except (Refused, NoWord) as err:\n            if self._fold",
-        "except Refused as err:\n            if self._fold",
+        "except (Refused, NoWord) as err:\n            if self._is_of",
+        "except Refused as err:\n            if self._is_of",
         "service/tables/test_not_found.py::"
         "test_a_mistake_in_the_server_or_a_token_that_is_over_is_no_missing_right_and_is_told_after_an_hour",
     ),
@@ -294,5 +296,34 @@ MUTANTS = (
         "silent[one][0].left_s if one in silent",
         "silent[one][0].left_s if False",
         "service/tables/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+    ),
+    Mutant(
+        "a table that was never read and is dropped is asked for until the next start",
+        MISSING,
+        "return answer is TableMissing or not (newest is None or newest.hides(name))",
+        "return answer is TableMissing",
+        OF_MISSING + "test_a_table_that_was_never_read_and_is_dropped_is_asked_for_no_more",
+    ),
+    Mutant(
+        "a table that is listed and was never shown is told by nobody",
+        MISSING,
+        "return answer is not TableMissing and newest is not None and name in newest.names",
+        "return False",
+        OF_MISSING + "test_a_table_that_is_listed_and_was_never_shown_is_told_after_an_hour",
+    ),
+    Mutant(
+        "a table that another daemon has by now is asked for, and told as failing, by the one before",
+        FOLLOW,
+        "if self._is_of_others(name) or self._is_gone_by_now(name, err):",
+        "if self._is_gone_by_now(name, err):",
+        OF_MISSING + "test_a_table_that_another_daemon_has_by_now_is_its_to_ask_for",
+    ),
+    Mutant(
+        "work of a table that is left out of the policies fails for a day",
+        BARRIER,
+        " or not self.is_maintained(table):",
+        ":",
+        "service/tables/test_failing_tables.py::"
+        "test_work_of_a_table_that_is_left_out_of_the_policies_fails_no_more_with_the_next_round",
     ),
 )

@@ -408,16 +408,16 @@ MUTANTS = (
     Mutant(
         "a name that was perhaps a second entry is any table once it gives no answer",
         SEARCH,
-        "second = [one for one in self._second.of(uuid) if self._uuids.get(one, uuid) == uuid]",
+        "second = [one for one in self.seen_names.of(uuid) if self._uuids.get(one, uuid) == uuid]",
         "second: list[str] = []",
         "service/survey/test_survey_patience.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-False]",
     ),
     Mutant(
         "a second name of a table whose first scan is still to come is forgotten as it is found",
-        "service/survey/second_names.py",
-        "if name in first or self._uuids.get(name) != uuid",
-        "if True",
+        "service/tables/seen_names.py",
+        "if self._uuids.get(name) != uuid]",
+        "]",
         "service/survey/test_survey_patience.py::"
         "test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten",
     ),
@@ -431,10 +431,18 @@ MUTANTS = (
     ),
     Mutant(
         "after a restart nobody knows of which table a silent name was perhaps a second entry",
-        "service/survey/second_names.py",
-        "self._uuids = self.ledger.second_names()",
+        "service/tables/seen_names.py",
+        "self._uuids = self.ledger.seen_names()",
         "self._uuids = {}",
         "service/survey/test_survey_patience.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-True]",
+    ),
+    Mutant(
+        "the name by which a table is known is forgotten with the fold",
+        "service/survey/second_entries.py",
+        "for name, lies in looked.found.items() if lies.uuid in known}",
+        "for name, lies in looked.found.items() if known.get(lies.uuid, name) != name}",
+        "service/survey/test_survey_patience.py::"
+        "test_the_first_name_of_a_table_keeps_its_files_waiting_where_a_fold_that_was_lost_meets_it_under_another[silent]",
     ),
 )

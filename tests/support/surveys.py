@@ -8,6 +8,7 @@ from isotherm.service.ports import Unavailable
 from isotherm.service.survey.second_entries import SecondEntries
 from isotherm.service.survey.survey import NAMES_AT_ONCE, Survey
 from isotherm.service.tables.failing_tables import Barrier
+from isotherm.service.tables.seen_names import SeenNames
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 
@@ -39,6 +40,7 @@ class World:
                 lambda: self.known,
                 lambda: self.passed_s,
             ),
+            SeenNames(self.ledger),
             lambda: self.trouble,
             self.heard.append,
             self.now_ms,

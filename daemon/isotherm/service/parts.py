@@ -36,6 +36,7 @@ from isotherm.service.tables.moved_tables import MovedTables
 from isotherm.service.tables.reading_time import ReadingTime
 from isotherm.service.tables.recount import Recount
 from isotherm.service.tables.scan_reports import ScanCounter, ScanReports
+from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.tables.silent_tables import SilentTables
 from isotherm.service.tables.tables_elsewhere import TablesElsewhere
 from isotherm.service.topics.announcer import Announcer
@@ -72,6 +73,7 @@ class Parts:
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
     lists: CatalogLists = field(init=False)
+    seen_names: SeenNames = field(init=False)
     follower: Follower = field(init=False)
     intake: Intake = field(init=False)
     consumer: Consumer = field(init=False)
@@ -163,6 +165,7 @@ class Parts:
                 monotonic_s=self.monotonic_s,
             )
         every_s = self.config.loop.poll_tables_every_s
+        self.seen_names = SeenNames(self.ledger)
         self.lists = CatalogLists(
             every_s, self.catalog, self.ledger, self.listen, self.now_ms, self.monotonic_s
         )
@@ -178,6 +181,7 @@ class Parts:
             owns=self.events.owns,
             halt=self.holds.halt,
             reading_time=ReadingTime(self.health, self.monotonic_s),
+            seen_names=self.seen_names,
         )
         self.intake = Intake(
             fold=self.fold,
@@ -199,6 +203,7 @@ class Parts:
             SecondEntries(
                 self.ledger, self.barrier, self.follower.tell_apart, self.fold.names, self.monotonic_s
             ),
+            self.seen_names,
             self.clocks.trouble,
             self.listen,
             self.now_ms,

@@ -66,6 +66,8 @@ class Series:
         if (metric, (table,)) in known:
             known.remove((metric, (table,)))
             metric.remove(table)
+            if not known:
+                del self._of_tables[table]
 
     def forget(self, table: str, but: Gauge | None = None) -> None:
         """Take all series of a table away, or all but those of one metric."""

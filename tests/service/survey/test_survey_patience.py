@@ -185,7 +185,7 @@ def test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_
     world.lab.catalog.drop_table("zoo.copy")
     world.list()
     assert world.survey.compare_names("shop.known", uuid)
-    assert not world.ledger.second_names()
+    assert not world.ledger.seen_names()
 
 
 @pytest.mark.parametrize("is_settled", [True, False])
@@ -194,7 +194,7 @@ def test_a_second_name_of_which_no_list_tells_any_more_keeps_that_tables_files_w
     uuid = unsettled(world)
     world.settles = is_settled
     world.turns(2)
-    assert world.ledger.second_names() == {"zoo.copy": uuid}
+    assert world.ledger.seen_names() == {"zoo.copy": uuid}
     real = world.catalog.names
 
     def names():
@@ -219,7 +219,7 @@ def test_a_second_name_of_which_no_list_tells_any_more_keeps_that_tables_files_w
     world.passed_s += LONGEST_PAUSE_S
     world.turns(4)
     assert world.survey.compare_names("zoo.copy", uuid)
-    assert not world.ledger.second_names()
+    assert world.ledger.seen_names() == {"zoo.copy": uuid}
 
 
 def test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour(world):
@@ -329,7 +329,7 @@ def test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_
     else:
         world.list()
     world.turns(3)
-    assert world.ledger.second_names() == ({"other.t00": uuid} if was_known else {})
+    assert world.ledger.seen_names() == ({"other.t00": uuid} if was_known else {})
     world.known, world.settles = {uuid: "shop.known"}, False
     assert not world.survey.compare_names("shop.known", uuid)
     world.faults["other.t00"] = fault
@@ -348,4 +348,31 @@ def test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_
     world.survey.want()
     world.turns(3)
     assert world.survey.compare_names("other.t00", uuid)
-    assert world.ledger.second_names() == {}
+    assert world.ledger.seen_names() == {"other.t00": uuid}
+
+
+@pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
+def test_the_first_name_of_a_table_keeps_its_files_waiting_where_a_fold_that_was_lost_meets_it_under_another(
+    world, fault
+):
+    """Somebody has registered it once more because the first name refuses; who writes goes on under that."""
+    uuid = uuid_of(world.lab.catalog.load_table("zoo.copy"))
+    world.known = {uuid: "zoo.copy"}
+    world.list()
+    world.turns(2)
+    world.faults["zoo.copy"] = fault
+    table = world.lab.catalog.load_table("zoo.copy")
+    world.lab.catalog.register_table("zoo.second", table.metadata_location)
+    world.known = {uuid: "zoo.second"}
+    world.restart(after_s=SILENT_AGAIN_S)
+    while world.survey.seen_since_ms() is None:
+        assert world.passed_s < 3 * PATIENCE_S
+        world.passed_s += 1800.0
+        world.survey.want()
+        world.turns(2)
+
+    assert not world.survey.compare_names("zoo.second", uuid)
+    assert "zoo.copy may be a second entry of it" in world.survey.why_not("zoo.second")
+    world.lab.catalog.drop_table("zoo.copy")
+    world.list()
+    assert world.survey.compare_names("zoo.second", uuid)

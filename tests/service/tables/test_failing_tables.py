@@ -116,6 +116,24 @@ def test_a_table_that_is_left_out_of_the_policies_fails_no_more():
     assert heard.of(seen.TableFailed)[-1].name == "all tables (reading the policies)"
 
 
+def test_work_of_a_table_that_is_left_out_of_the_policies_fails_no_more_with_the_next_round():
+    """Nobody tries it again."""
+    made, heard, _ = barrier()
+    maintained = {"t"}
+    made.is_maintained = maintained.__contains__
+    with made.around("t", "expiring snapshots", "uuid/expire"):
+        raise RuntimeError("ours")
+    made.guard("reading the policies", lambda: 1 / 0)
+    made.try_again()
+    assert set(made.failing) == {"t", "all tables (reading the policies)"}
+
+    maintained.clear()
+    made.try_again()
+
+    assert set(made.failing) == {"all tables (reading the policies)"}
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t"]
+
+
 def test_a_table_fails_until_nothing_of_it_does():
     """Looking at it goes well all the same where a job, an expiry or a deletion has a key of its own."""
     made, heard, clock = barrier()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pyiceberg.exceptions import ServerError, UnauthorizedError
 
-from isotherm.core.observations import TableGone, TableRefused
+from isotherm.core.observations import TableFailed, TableGone, TableRefused
 from isotherm.iceberg.errors import translated
 from isotherm.service.ports import NotYetKnown, NoWord, Refused, TableMissing, Unreadable
 from isotherm.service.tables.missing_tables import GONE_AFTER_S, NO_WORD_FOR_S, REFUSED_FOR_S
@@ -317,4 +317,87 @@ def test_a_table_that_is_listed_and_refused_for_an_hour_has_no_gauges_but_that_i
     service.round()
     # When a job last succeeded is told by the next one.
     assert gauges() == before - {"isotherm_last_success_timestamp_seconds"}
+    service.stop()
+
+
+def refusing(service, said, name="shop.orders"):
+    """The catalog says this of one table, as long as the list is not empty."""
+    load, said = service.catalog.load, [said]
+
+    def asked(one):
+        if said and one == name:
+            raise said[0]
+        return load(one)
+
+    service.catalog.load = asked
+    return said
+
+
+@pytest.mark.parametrize("said", [NoWord("500: a null pointer"), Refused("403")])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_table_that_was_never_read_and_is_dropped_is_asked_for_no_more(lab, said, told):
+    """Catalogs that show nobody what they do not have say the same of it as of one that lacks a right."""
+    lab.append(lab.create("shop.other"), 1)
+    lab.create()
+    service = lab.service()
+    refused = refusing(service, Unreadable("its metadata is damaged") if told else said)
+    service.start()
+    for _ in range(4):
+        lab.ahead_ms += 600_000
+        service.step(0)
+    assert set(service.barrier.failing) == ({"shop.orders"} if told else set())
+
+    lab.catalog.drop_table("shop.orders")
+    refused[0] = said
+    for _ in range(12):
+        lab.ahead_ms += 3_600_000
+        service.step(0)
+
+    assert "shop.orders" not in service.follower.suspects
+    assert set(service.barrier.failing) == set()
+    assert not service.barrier.is_settled("shop.orders")
+    service.stop()
+
+
+@pytest.mark.parametrize("said", [NoWord("500: a null pointer"), Refused("403")])
+def test_a_table_that_is_listed_and_was_never_shown_is_told_after_an_hour(lab, said):
+    lab.append(lab.create("shop.other"), 1)
+    lab.create()
+    service = lab.service()
+    refused = refusing(service, said)
+    service.start()
+    service.step(0)
+    assert set(service.barrier.failing) == set()
+    for _ in range(12):
+        lab.ahead_ms += 600_000
+        service.step(0)
+    assert set(service.barrier.failing) == {"shop.orders"}
+
+    refused.clear()
+    for _ in range(3):
+        lab.ahead_ms += 3_600_000
+        service.step(0)
+    assert set(service.barrier.failing) == set()
+    service.stop()
+
+
+@pytest.mark.parametrize("said", [NoWord("500: a null pointer"), Refused("403")])
+def test_a_table_that_another_daemon_has_by_now_is_its_to_ask_for(lab, said):
+    table, service = followed(lab)
+    refusing(service, said)
+    for _ in range(12):
+        lab.ahead_ms += 600_000
+        service.follower.suspects.add("shop.orders")
+        service.step(0)
+    assert set(service.barrier.failing) == {"shop.orders"}
+
+    service.events.elsewhere.add(uuid_of(table))
+    lab.seen.clear()
+    for _ in range(12):
+        lab.ahead_ms += 600_000
+        service.step(0)
+
+    assert set(service.barrier.failing) == set()
+    assert "shop.orders" not in service.follower.suspects
+    assert not [one for one in lab.seen if isinstance(one, TableFailed)]
     service.stop()

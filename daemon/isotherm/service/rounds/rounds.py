@@ -268,11 +268,10 @@ class Rounds:
         self.barrier.answered(name)
         if loaded is None:
             self.barrier.forget(name)
-            return False
-        if not self.events.owns(loaded.table.uuid):
-            self.elsewhere.add(name, loaded.table.uuid)
-            return False
-        return True
+        there = self.fold.named(name) if loaded is None else [loaded.table.uuid]
+        if is_theirs := bool(there) and not any(map(self.events.owns, there)):
+            self.elsewhere.add(name, there[0])
+        return loaded is not None and not is_theirs
 
     def _look(self, name: str, uuid: str) -> None:
         """Plan a table. One of which a row cannot be read is made again."""

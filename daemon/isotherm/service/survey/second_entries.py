@@ -44,6 +44,11 @@ class SecondEntries:
         known = self.known()
         return {name: lies.uuid for name, lies in looked.found.items() if known.get(lies.uuid, name) != name}
 
+    def names_of_ours(self, looked: Looked) -> dict[str, str]:
+        """The names under which a look has found tables that we know, and their uuids."""
+        known = self.known()
+        return {name: lies.uuid for name, lies in looked.found.items() if lies.uuid in known}
+
     def first_names(self, looked: Looked) -> set[str]:
         """The names under which a look has found tables that we know under the same."""
         known = self.known()

@@ -25,11 +25,11 @@ from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing, Looked
 from isotherm.service.survey.look import Look
 from isotherm.service.survey.second_entries import SecondEntries
-from isotherm.service.survey.second_names import SecondNames
 from isotherm.service.survey.silences_kept import Silences
 from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
 from isotherm.service.survey.unanswered_names import Answer, UnansweredNames
 from isotherm.service.survey.whereabouts import remembered
+from isotherm.service.tables.seen_names import SeenNames
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -55,6 +55,7 @@ class Survey:
     catalog: Catalog
     ledger: Ledger
     second_entries: SecondEntries
+    seen_names: SeenNames
     clock_trouble: Callable[[], str | None]
     """Why this machine's clock is not to be believed, or None."""
     listen: Listener
@@ -85,7 +86,6 @@ class Survey:
     """Names that were dropped since the list was made, and when that was answered.
 
     One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
-    _second: SecondNames = field(init=False)
     _first: set[str] = field(default_factory=set)
     """Names under which we knew a table of ours when they were looked at last."""
     _told: set[str] = field(default_factory=set)
@@ -105,7 +105,6 @@ class Survey:
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
         self._unknown = UnansweredNames(self.monotonic_s, TWICE_S, silences, unsettled)
-        self._second = SecondNames(self.ledger)
         self._missing = TableSearch(self.ledger, self.listen)
 
     def names(self) -> Collection[str]:
@@ -137,7 +136,7 @@ class Survey:
 
     def _names_of(self, uuid: str) -> Sequence[str]:
         """The names that are this table, as far as is known; also those that are not listed now, or give no answer."""
-        second = [one for one in self._second.of(uuid) if self._uuids.get(one, uuid) == uuid]
+        second = [one for one in self.seen_names.of(uuid) if self._uuids.get(one, uuid) == uuid]
         return [
             *second,
             *(one for one, theirs in self._uuids.items() if theirs == uuid and one not in second),
@@ -207,7 +206,7 @@ class Survey:
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._unknown.keep(there, listing.hides)
-        self._second.end_but(there, listing.hides)
+        self.seen_names.end_but(there, listing.hides)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._first &= known
         self._told &= there
@@ -351,8 +350,8 @@ class Survey:
             self._unknown.answered(name)
         first = self.second_entries.first_names(looked)
         self._first = (self._first - looked.found.keys()) | first
-        self._second.keep(self.second_entries.others(looked))
-        self._second.end_of(looked, first)
+        self.seen_names.keep(self.second_entries.names_of_ours(looked))
+        self.seen_names.end_of(looked)
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():

@@ -235,9 +235,10 @@ class Barrier:
         self._away_in_a_row = 0
         self.not_asked.clear()
         before_s = self.monotonic_s() - LONG_S
-        work = [key for table, keys in self._failing.items() for key in keys if key != table]
-        for key in work:
-            if self._aside[key].until_s <= before_s:
+        work = [(table, key) for table, keys in self._failing.items() for key in keys if key != table]
+        for table, key in work:
+            # What is left out of the policies has no such work any more, so nothing tries it again.
+            if self._aside[key].until_s <= before_s or not self.is_maintained(table):
                 self._over(key)
 
     def _tell(self, key: str, failed: TableFailed, again_s: float = 0.0) -> None:

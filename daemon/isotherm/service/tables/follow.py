@@ -38,6 +38,7 @@ from isotherm.service.tables.kept_tables import KeptTables
 from isotherm.service.tables.missing_tables import MissingTables
 from isotherm.service.tables.reading_time import ReadingTime, Work
 from isotherm.service.tables.rewriters import note_seen
+from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.tables.two_names import Entry, TwoNames, second_entry
 from isotherm.service.topics.batch import Batch
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
@@ -72,11 +73,13 @@ class Follower:
         owns: Callable[[str], bool],
         halt: Halt,
         reading_time: ReadingTime,
+        seen_names: SeenNames,
     ) -> None:
         self._owns = owns
         self._halt = halt
         self._missing = MissingTables(fold, lists, monotonic_s)
         self._two_names = TwoNames()
+        self._seen_names = seen_names
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
@@ -126,7 +129,7 @@ class Follower:
                 return None
             raise
         except (Refused, NoWord) as err:
-            if self._fold.named(name) and self._is_gone_by_now(name, err):
+            if self._is_of_others(name) or self._is_gone_by_now(name, err):
                 return None
             raise
         self._missing.found(name)
@@ -137,6 +140,7 @@ class Follower:
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
                 # If it was renamed, it is found again under its new name.
+                self._seen_names.end([name])
                 self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
         if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
             try:
@@ -146,6 +150,13 @@ class Follower:
             self.kept.measure()
         self.suspects.discard(name)
         return loaded
+
+    def _is_of_others(self, name: str) -> bool:
+        """Whether all that is known under a name is another daemon's, which finds out what is wrong with it."""
+        is_theirs = bool(uuids := self._fold.named(name)) and not any(self._owns(uuid) for uuid in uuids)
+        if is_theirs:
+            self.suspects.discard(name)
+        return is_theirs
 
     def _is_gone_by_now(self, name: str, said: Refused | NoWord) -> bool:
         """Whether a table of which nothing is shown is gone. Raises Unreadable: it may be there, and has been so for an hour."""
@@ -217,9 +228,14 @@ class Follower:
         """Whether the catalog has this table under this name."""
         self.reading_time.tick()  # another table was loaded just before
         try:
-            return self._catalog.load(name).table.uuid == uuid
-        except TableMissing:
+            is_this = self._catalog.load(name).table.uuid == uuid
+        except (
+            TableMissing
+        ):  # a replica that lags says the same: the next list has the name, or has it no more
             return False
+        if not is_this:
+            self._seen_names.end([name])
+        return is_this
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""

@@ -40,10 +40,11 @@ class MissingTables:
         """Note that a table was not found. Returns whether it is gone by now.
 
         It is gone when the catalog gave the same answer twice, so long apart, and it is not in a list that was asked
-        for in between.
+        for in between. Of one of which nothing is known, nothing can be lost: the newest list says it.
         """
-        if not self._fold.named(name):
-            return True
+        if not self._fold.named(name) and not self._is_listed(name, answer):
+            newest = self._lists.newest
+            return answer is TableMissing or not (newest is None or newest.hides(name))
         now_s = self._monotonic_s()
         since_s = self._since_s.setdefault(name, {}).setdefault(answer, now_s)
         listing = self._lists.asked_since(since_s)
@@ -54,6 +55,11 @@ class MissingTables:
             return False
         del self._since_s[name]
         return True
+
+    def _is_listed(self, name: str, answer: Answer) -> bool:
+        """Whether the newest list has a table that is refused. What else is not found is not there."""
+        newest = self._lists.newest
+        return answer is not TableMissing and newest is not None and name in newest.names
 
     def is_so_for_long(self, name: str, answer: Answer) -> bool:
         """Whether that was the answer for so long that what was last seen of it is no news any more."""

@@ -41,14 +41,14 @@ class Silences(Part):
             "DELETE FROM silences WHERE kind = ? AND name = ?", [(kind, name) for name in names]
         )
 
-    def second_names(self) -> dict[str, str]:
-        """The names that were seen to be a table under another name of its own, and perhaps are; the tables' uuids."""
+    def seen_names(self) -> dict[str, str]:
+        """The names under which our tables were seen, and perhaps are; their uuids."""
         return dict(self.db.execute("SELECT name, uuid FROM second_names"))
 
-    def keep_second_names(self, uuids: Mapping[str, str]) -> None:
-        """Remember which tables some names may be."""
+    def keep_seen_names(self, uuids: Mapping[str, str]) -> None:
+        """Remember which of our tables some names are."""
         self.db.executemany("INSERT OR REPLACE INTO second_names VALUES (?, ?)", list(uuids.items()))
 
-    def end_second_names(self, names: Collection[str]) -> None:
+    def end_seen_names(self, names: Collection[str]) -> None:
         """Forget names of which it is known what they are, or that are not there any more."""
         self.db.executemany("DELETE FROM second_names WHERE name = ?", [(name,) for name in names])

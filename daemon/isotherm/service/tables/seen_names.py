@@ -1,6 +1,7 @@
-"""Names under which one of our tables was seen once more, kept over a restart.
+"""Names under which one of our tables was seen, its own and others, kept over a restart.
 
-When such a name gives no answer later, somebody must know of which table it may be an entry.
+When such a name gives no answer later, somebody must know of which table it may be an entry. The name under which the fold knows
+a table is one of them: a fold that was lost may meet the table under another name first.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,14 +12,14 @@ from isotherm.store.ledger import Ledger
 
 
 @dataclass(slots=True)
-class SecondNames:
+class SeenNames:
     """Until a look shows another table, or none."""
 
     ledger: Ledger
     _uuids: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._uuids = self.ledger.second_names()
+        self._uuids = self.ledger.seen_names()
 
     def of(self, uuid: str) -> list[str]:
         """The names that were this table."""
@@ -26,24 +27,22 @@ class SecondNames:
 
     def keep(self, uuids: Mapping[str, str]) -> None:
         """These were seen to be tables of ours."""
-        self._uuids |= uuids
-        self.ledger.keep_second_names(uuids)
+        new = {name: uuid for name, uuid in uuids.items() if self._uuids.get(name) != uuid}
+        self._uuids |= new
+        self.ledger.keep_seen_names(new)
 
-    def end_of(self, looked: Looked, first: Collection[str]) -> None:
-        """A look has found names: `first` are not second, nor is what is another table by now.
-
-        Of a table that we do not know at present (its first scan is still to come) nobody can say which is the first.
-        """
+    def end_of(self, looked: Looked) -> None:
+        """A look has found names: those that are another table by now are over."""
         found = {name: lies.uuid for name, lies in looked.found.items()}
-        self.end([name for name, uuid in found.items() if name in first or self._uuids.get(name) != uuid])
+        self.end([name for name, uuid in found.items() if self._uuids.get(name) != uuid])
 
     def end(self, names: Collection[str]) -> None:
         """These are something else, or not there any more."""
         over = self._uuids.keys() & names
         for name in over:
             del self._uuids[name]
-        self.ledger.end_second_names(over)
+        self.ledger.end_seen_names(over)
 
     def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool]) -> None:
-        """Only these may still be second entries, and those of which the list did not say whether they are there."""
+        """Only these may still be entries, and those of which the list did not say whether they are there."""
         self.end([name for name in self._uuids.keys() - names if not is_hidden(name)])
