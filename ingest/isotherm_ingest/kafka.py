@@ -41,6 +41,7 @@ _GONE = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.REPLICA_NOT_AVAILABLE,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,  # that topic's own trouble, which the next list shows
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 (the library's public constant)
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 (as above)
 }

@@ -640,4 +640,36 @@ MUTANTS = (
         OF_LATER_TOPICS
         + "test_a_table_that_has_rows_of_a_topic_is_believed_though_the_mark_says_that_it_was_left_out",
     ),
+    Mutant(
+        "what a halted table says of a topic that is not there counts for another of its name",
+        "isotherm_ingest/plan/known.py",
+        "            and one in kafka.ends\n",
+        "",
+        OF_UNLISTED
+        + "test_what_a_table_was_seen_through_to_counts_though_it_was_halted_while_its_topic_was_not_listed",
+    ),
+    Mutant(
+        "a table that was made again while a topic was not listed has all of that, by the marks of the one before",
+        STATE,
+        "known.recalling(said, topics) if is_same else known.made_anew(said, topics)",
+        "known.recalling(said, topics) if is_same else known",
+        OF_UNLISTED
+        + "test_what_a_table_that_was_made_again_lacks_of_a_topic_that_nobody_sees_is_brought_once_it_is_there[at first-shop.public.s1-True]",
+    ),
+    Mutant(
+        "what is filled of a partition without a leader is not brought before a message comes",
+        STATE,
+        "later = {hole.position: hole for hole in place.told if hole.position not in place.next}",
+        "later: dict[Position, Hole] = {}",
+        OF_UNLISTED
+        + "test_what_a_table_that_was_made_again_lacks_of_a_topic_that_nobody_sees_is_brought_once_it_is_there[no leader-shop.public.s1-False]",
+    ),
+    Mutant(
+        "a uuid alone says what a table has",
+        "isotherm_ingest/plan/known.py",
+        "return bool(self.uuid) and not self.unsaid and bool(self.through.keys() - self.noted)",
+        "return bool(self.uuid) and not self.unsaid",
+        "ingest/tables/test_expired_tokens.py::"
+        "test_where_only_the_table_is_known_and_not_its_place_nothing_is_written[a uuid alone-halt]",
+    ),
 )

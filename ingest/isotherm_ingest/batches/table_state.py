@@ -75,6 +75,7 @@ class TableState:
         """Keep where it stands, now that everything below `through` was seen for it."""
         new, old = place.known(through), self.known
         is_same = old is not None and is_table(old.uuid, new.uuid)
+        self.passed = dict(place.passed)
         if old is not None and (is_same or not old.uuid or self.on_hole == "accept"):
             # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
             # a topic that was made again since. A replacement that is accepted goes on where the table before it was.
@@ -102,7 +103,14 @@ class TableState:
                     **{one: seen for one, seen in new.cuts.items() if one in place.next},
                 },
             )
-        self.passed = dict(place.passed)
+        elif old is not None:
+            # What is filled of topics that are not listed, or of partitions without a leader, is brought once they are there;
+            # what Kafka has dropped of it by then was told.
+            later = {hole.position: hole for hole in place.told if hole.position not in place.next}
+            ids = {topic: old.topic_ids[topic] for topic, _ in later if topic in old.topic_ids}
+            through = {**{one: hole.needs for one, hole in later.items()}, **new.through}
+            new = replace(new, through=through, topic_ids={**ids, **new.topic_ids})
+            self.passed |= {one: hole.resumes for one, hole in later.items()}
         self.must_look |= bool(place.told)
         self.known = new
 
@@ -124,17 +132,17 @@ class TableState:
         self.passed = dict(place.passed)
 
     def recalls(self, said: Known, topics: Collection[str]) -> None:
-        """Take up what marks say of it in topics that were not listed when it was taken up itself.
-
-        Not of another table of its name.
-        """
+        """Take up what marks say of it in topics that were not listed when it was taken up itself."""
         known = self.known or Known("", {}, {})
-        if (
+        is_same = (
             not (known.uuid and said.uuid)
             or is_table(known.uuid, said.uuid)
             or is_table(said.uuid, known.uuid)
-        ):
-            self.known, self.must_look = known.recalling(said, topics), True
+        )
+        self.known = known.recalling(said, topics) if is_same else known.made_anew(said, topics)
+        if not is_same and self.on_hole == "backfill":  # what Kafka has dropped cannot be filled
+            self.passed |= {one: said.through[one] for one in self.known.through.keys() & said.through.keys()}
+        self.must_look = True
 
     def links(self, topic: str) -> None:
         """It has rows from this topic."""

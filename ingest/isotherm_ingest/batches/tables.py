@@ -145,7 +145,8 @@ class Tables:
         """Tell which tables failed and have all that they lacked by now."""
         for name, state in self._states.items():
             is_behind = any(state.is_behind(front.get(topic, {})) for topic in state.topics)
-            state.passed = state.passed if is_behind else {}
+            if not is_behind:  # but for what it is still to be brought of topics that are not listed now
+                state.passed = {one: end for one, end in state.passed.items() if one[0] not in front}
             if state.untold and not state.failures and not is_behind:
                 logs.get().info("table_recovered", table=name, after=state.untold)
                 state.untold = 0

@@ -71,6 +71,11 @@ class Known:
     unsaid: frozenset[Position] = frozenset()
     """Of these something may have been known, and found no room in the marks."""
 
+    @property
+    def has_place(self) -> bool:
+        """Whether it is known what the table had: a uuid alone, or what is only noted, does not say so."""
+        return bool(self.uuid) and not self.unsaid and bool(self.through.keys() - self.noted)
+
     def of(self, topics: Collection[str]) -> "Known | None":
         """The same, where its marks or those of its topics say anything of it."""
         unsaid = frozenset(one for one in self.unsaid if one[0] in topics)
@@ -125,12 +130,26 @@ class Known:
             unsaid=self.unsaid | {one for one in said.unsaid if one[0] in topics},
         )
 
+    def made_anew(self, said: "Known", topics: Collection[str]) -> "Known":
+        """The same, where what is said there is of another table of its name: it lacks all that that one had."""
+        had = {one for one in said.through if one[0] in topics and not said.is_noted(one)}
+        return replace(
+            self,
+            through={**dict.fromkeys(had, 0), **self.through},
+            topic_ids={**{topic: said.topic_ids.get(topic, "") for topic, _ in had}, **self.topic_ids},
+            cuts={**{one: seen for one, seen in said.cuts.items() if one in had}, **self.cuts},
+        )
+
     def raised(self, had: Mapping[Position, int], kafka: Kafka) -> "Known":
-        """The same, where its own word has more of some partitions. Not where there was a cut: there less may be newer."""
+        """The same, where its own word has more of partitions that Kafka has now.
+
+        Not where there was a cut: there less may be newer.
+        """
         more = {
             one: end
             for one, end in had.items()
             if end > self.vector.get(one, -1)
+            and one in kafka.ends
             and one not in kafka.cuts
             and not is_other(self.topic_ids, kafka, one[0])
         }

@@ -199,12 +199,11 @@ class Looking:
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(token)
         known = portion.known
-        is_same = known is not None and is_table(known.uuid, found.uuid)
         # Of another one all of the place is accepted, or nothing: a restored one would be written twice where it is not known.
         is_known = (
             known is not None
-            and not known.unsaid
-            and (is_same or (bool(known.uuid) and self._stream.on_hole == "accept"))
+            and known.has_place
+            and (is_table(known.uuid, found.uuid) or self._stream.on_hole == "accept")
         )
         is_told = token is not None and token.is_known
         if now is not None and not is_told and not is_known and not self._is_ours(now):

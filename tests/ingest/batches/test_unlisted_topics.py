@@ -179,3 +179,91 @@ def test_what_a_halted_table_says_that_it_has_counts_once_its_token_is_gone():
     assert Counter(pipeline.lake.tables["shop.b"].rows) == Counter(
         [(FIRST, 0, 0), (SECOND, 0, 0), (FIRST, 0, 2)]
     )
+
+
+@pytest.mark.parametrize("retention", [False, True])
+@pytest.mark.parametrize("hidden", [FIRST, SECOND])
+@pytest.mark.parametrize("how", ["at first", "later", "no leader"])
+def test_what_a_table_that_was_made_again_lacks_of_a_topic_that_nobody_sees_is_brought_once_it_is_there(
+    how, hidden, retention
+):
+    """No message has to come for it, and what Kafka drops before is told."""
+    pipeline = Pipeline(configured("backfill"))
+    pipeline.send(*(change(topic, offset, "b") for topic in (FIRST, SECOND) for offset in range(3)))
+    later(pipeline, 2)
+    with capture_logs() as said:
+        pipeline.broker.unlisted = set() if how == "no leader" else {hidden}
+        pipeline.broker.without_leader = {(hidden, 0)} if how == "no leader" else set()
+        if how == "at first":
+            pipeline.start()
+        later(pipeline, 1)
+        del pipeline.lake.tables["shop.b"]
+        later(pipeline, 3)
+        pipeline.send(change(SECOND if hidden == FIRST else FIRST, 3, "b"))
+        later(pipeline, 3)
+        if retention:
+            retention_takes(pipeline, hidden, 2)
+        pipeline.broker.unlisted, pipeline.broker.without_leader = set(), set()
+        later(pipeline)
+
+    rows = Counter(pipeline.lake.tables["shop.b"].rows)
+    assert {one: count for one, count in rows.items() if one[0] == hidden} == {
+        (hidden, 0, offset): 1 for offset in range(2 if retention else 0, 3)
+    }
+    assert not pipeline.is_left_out("b")
+    assert any(hidden in hole for hole in holes_of(said, "shop.b")) or not retention
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_a_halted_table_says_of_a_topic_that_is_not_there_counts_for_no_other_of_its_name(deleted):
+    pipeline = Pipeline(configured("halt"))
+    pipeline.send(change(FIRST, 0, "b"), *(change(SECOND, offset, "b") for offset in range(8)))
+    later(pipeline, 3)
+    pipeline.driver.stop()
+    pipeline.send(change(FIRST, 1, "b"), change(FIRST, 2, "b"))
+    retention_takes(pipeline, FIRST, 2)
+    if deleted:
+        kafka = pipeline.session.kafka
+        kafka[:] = [one for one in kafka if one.topic != SECOND]
+        for position in [one for one in pipeline.store if one[0] == SECOND]:
+            del pipeline.store[position]
+    else:
+        pipeline.broker.unlisted = {SECOND}
+    with capture_logs() as said:
+        pipeline.start()
+        later(pipeline, 2)
+        assert pipeline.is_left_out("b")
+        pipeline.broker.unlisted = set()
+        if deleted:
+            pipeline.broker.ids[SECOND] = "another id"
+            pipeline.send(*(change(SECOND, offset, "a") for offset in range(3)))
+        else:
+            pipeline.send(change(SECOND, 8, "a"))
+        later(pipeline)
+
+    assert [offset for _, _, offset in pipeline.lake.tables["shop.a"].rows] == ([0, 1, 2] if deleted else [8])
+    assert not pipeline.is_left_out("a")
+    assert not [one for one in said if one["event"] == "topic_cut_back"]
+
+
+def test_what_a_table_was_seen_through_to_counts_though_it_was_halted_while_its_topic_was_not_listed():
+    pipeline = Pipeline(configured("halt"))
+    pipeline.send(change(FIRST, 0, "b"), *(change(SECOND, offset, "b") for offset in range(3)))
+    later(pipeline, 2)
+    pipeline.send(change(SECOND, 3, "a"), change(SECOND, 4, "a"))
+    later(pipeline, 2)
+    pipeline.driver.stop()
+    pipeline.send(change(FIRST, 1, "b"), change(FIRST, 2, "b"))
+    retention_takes(pipeline, FIRST, 2)
+    pipeline.broker.unlisted = {SECOND}
+    with capture_logs() as said:
+        pipeline.start()
+        later(pipeline, 2)
+        retention_takes(pipeline, SECOND, 5)
+        pipeline.send(change(SECOND, 5, "a"))
+        pipeline.broker.unlisted = set()
+        later(pipeline)
+
+    assert not [
+        one for one in said if SECOND in one.get("hole", "") or f"retention ({SECOND}" in one.get("error", "")
+    ]

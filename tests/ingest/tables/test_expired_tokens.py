@@ -249,3 +249,20 @@ def test_a_restored_table_of_which_an_announcement_alone_tells_is_not_accepted_i
 
     with pytest.raises(TableRefused, match="no token"):
         writer.prepare(replace(portion(0, 7), known=known))
+
+
+@pytest.mark.parametrize("on_hole", ["halt", "backfill", "accept"])
+@pytest.mark.parametrize("noted", [(), ((TOPIC, 0),)], ids=["a uuid alone", "what is noted alone"])
+def test_where_only_the_table_is_known_and_not_its_place_nothing_is_written(lake, on_hole, noted):
+    """As after a look while no partition had a leader. All rows were written once more, and nobody was told."""
+    table = expired(lake)
+    known = Known(
+        str(table.metadata.table_uuid), {}, dict.fromkeys(noted, 0), {TOPIC: "id"}, noted=frozenset(noted)
+    )
+    stream = Stream(topics="shop.*", table="shop.orders", mode="changelog", on_hole=on_hole)
+    writer = TableWriter(
+        NAME, stream, Sessions(Spark()), Tools(lake, None, DeadLetters(), Metrics(), "shop", None)
+    )
+
+    with pytest.raises(TableRefused, match="could double its rows"):
+        writer.prepare(replace(portion(0, 7), known=known))
