@@ -6,7 +6,7 @@ writers pause, who intends to write) it does not know here, and says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from isotherm.commands.look_findings import Lake, Looked, Unread, gains, held, notes
+from isotherm.commands.look_page import page_of
 from isotherm.commands.options import Output
-from isotherm.commands.plan_lines import Line, plan_lines, verdicts_text
+from isotherm.commands.plan_lines import plan_lines, verdicts_text
 from isotherm.commands.terminal import (
     EXIT_ERROR,
     EXIT_USAGE,
@@ -29,7 +31,7 @@ from isotherm.commands.terminal import (
 )
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.examination import Examination, Gain, examined
+from isotherm.core.planner.examination import examined
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, resolve
 from isotherm.core.rewriters import Watch, known_since_ms
@@ -37,7 +39,6 @@ from isotherm.core.state import built
 from isotherm.core.units import size_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.ports import TableMissing, Unavailable
 
@@ -49,50 +50,6 @@ WORST = 5
 FORMS = "http://… or https://… (REST), thrift://… (Hive), sqlite:////path/to/catalog.db or postgresql+psycopg2://… (SQL)"
 BRIEF = 6
 """Lines of a plan that are told of one table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """A table that was examined."""
-
-    table: str
-    format_version: int
-    examination: Examination
-    lines: tuple[Line, ...]
-    """What would be done now, and why not the rest, without what is clean; what matters first."""
-
-    @property
-    def ails(self) -> bool:
-        """Whether something could be gained, or would be by a version that can rewrite it, or is due of the whole table."""
-        is_due = any(line.verdict is Verdict.DUE for line in self.lines)
-        return is_due or bool(self.examination.suffers or self.examination.verdicts.get(Verdict.UNSUPPORTED))
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A table, or a namespace, that could not be read."""
-
-    name: str
-    why: str
-    is_unknown: bool = False
-    """The catalog does not have it."""
-
-    def __str__(self) -> str:
-        return self.why if self.name in self.why else f"{self.name}: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Lake:
-    """What was found, the worst first."""
-
-    catalog: str
-    policy: str
-    """The file by which the tables were judged, or that it was the built-in default."""
-    at_ms: int
-    tables: tuple[Looked, ...]
-    unread: tuple[Unread, ...]
-    is_named: bool = False
-    """Whether its tables were asked for by name."""
 
 
 def show_lake(
@@ -131,8 +88,6 @@ def show_lake(
 
 
 def _write_page(lake: Lake, page: Path) -> None:
-    from isotherm.commands.look_page import page_of
-
     try:
         page.write_text(page_of(lake), encoding="utf-8")
     except OSError as error:
@@ -282,15 +237,6 @@ def _print(lake: Lake) -> None:
         out.print(Text(line, style="dim"))
 
 
-def notes(lake: Lake) -> Iterable[str]:
-    """What the answer rests on, in words."""
-    yield f"Judged by {'the built-in default policy' if lake.policy == BUILT_IN else lake.policy}. Nothing was changed."
-    yield (
-        "How late rows come, how long writers pause and what they intend, only a daemon learns: "
-        "it may leave alone for longer what is due here."
-    )
-
-
 def _overview(tables: Iterable[Looked]) -> Table:
     grid = Table(box=None, pad_edge=False, show_edge=False)
     grid.add_column("table", overflow="fold")
@@ -322,42 +268,3 @@ def _print_table(one: Looked) -> None:
     for line in one.lines:
         grid.add_row(Text(line.verdict, style=VERDICT_STYLES[line.verdict]), line.subject, line.why)
     out.print(Padding(grid, (0, 0, 1, 2)))
-
-
-def held(one: Looked) -> Iterable[str]:
-    """What a table holds, in words."""
-    found = one.examination
-    yield f"format {one.format_version}"
-    yield counted(found.partitions, "partition")
-    mean = f" of {size_text(found.data.bytes / found.data.files)} on average" if found.data.files else ""
-    yield counted(found.data.files, "data file") + mean
-    if found.deletes.files:
-        yield f"{counted(found.deletes.files, 'delete file')} with {counted(found.deletes.rows, 'row')}"
-    yield counted(found.manifests, "manifest")
-    yield f"metadata.json {size_text(found.metadata_bytes)}"
-
-
-def gains(found: Examination) -> Iterable[str]:
-    """What work would gain, and cost, in words."""
-    if found.verdicts.get(Verdict.UNSUPPORTED):
-        count = found.verdicts[Verdict.UNSUPPORTED]
-        yield f"{counted(count, 'partition')} owe something that this version cannot rewrite; below is why"
-    has_gain = found.at_once.work.jobs or found.in_the_end.work.jobs
-    if has_gain:
-        yield f"at once: {_gain_text(found.at_once)}"
-    elif not found.never_cold:
-        yield f"nothing to gain: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
-    if has_gain and found.in_the_end.work != found.at_once.work:
-        yield f"once its partitions are cold: {_gain_text(found.in_the_end)}"
-    if found.never_cold:
-        yield (
-            f"left as it is: {counted(found.never_cold, 'partition')} that may never be cold (no time, and written for a "
-            "day). Where writers only append, compact.minor_after in a policy has old files merged"
-        )
-
-
-def _gain_text(gain: Gain) -> str:
-    if not gain.work.jobs:
-        return "nothing is due"
-    jobs, read = counted(gain.work.jobs, "job"), size_text(gain.work.bytes)
-    return f"{jobs} would read {read}; then a full scan opens {counted(gain.files, 'file')}"

@@ -6,7 +6,7 @@ Made as a tree of elements, so that no name of a table becomes a part of the pag
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from isotherm.commands.look import Lake, Looked, gains, held, notes
+from isotherm.commands.look_findings import Lake, Looked, gains, held, notes
 from isotherm.commands.plan_lines import verdicts_text
 from isotherm.core.units import clock_text, size_text
 from isotherm.runtime.text import counted, printable
