@@ -300,8 +300,8 @@ MUTANTS = (
     Mutant(
         "a table that was never read and is dropped is asked for until the next start",
         MISSING,
-        "return answer is TableMissing or not (newest is None or newest.hides(name))",
-        "return answer is TableMissing",
+        "is_gone = answer is TableMissing or not (newest is None or newest.hides(name))",
+        "is_gone = answer is TableMissing",
         OF_MISSING + "test_a_table_that_was_never_read_and_is_dropped_is_asked_for_no_more",
     ),
     Mutant(

@@ -445,4 +445,35 @@ MUTANTS = (
         "service/survey/test_survey_patience.py::"
         "test_the_first_name_of_a_table_keeps_its_files_waiting_where_a_fold_that_was_lost_meets_it_under_another[silent]",
     ),
+    Mutant(
+        "only a look keeps the name by which a table is known",
+        "service/tables/follow.py",
+        "        self._seen_names.keep({loaded.table.name: uuid})\n",
+        "",
+        "service/tables/test_not_found.py::"
+        "test_the_name_by_which_a_table_is_known_is_kept_whatever_it_was_before[made again]",
+    ),
+    Mutant(
+        "a table that was renamed out of a namespace that nobody may list keeps its old name",
+        "service/tables/follow.py",
+        "        self._hidden_names.ask(loaded.table)\n",
+        "",
+        "service/tables/test_not_found.py::"
+        "test_a_table_that_was_renamed_out_of_a_namespace_that_nobody_may_list_loses_its_old_name[False]",
+    ),
+    Mutant(
+        "one answer of a replica ends a name that no list shows",
+        "service/tables/hidden_names.py",
+        "is_over = was_missing",
+        "is_over = True",
+        "service/tables/test_hidden_names.py::test_a_name_is_over_once_it_is_missing_twice_in_a_row",
+    ),
+    Mutant(
+        "a name that was refused has its past still when another table comes under it",
+        "service/tables/missing_tables.py",
+        "self.found(name)  # what comes under the name next has no past",
+        "pass",
+        "service/tables/test_not_found.py::"
+        "test_a_table_that_comes_under_a_name_that_was_refused_is_not_told_as_refused_for_long",
+    ),
 )

@@ -71,9 +71,8 @@ def test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_fi
     world.turns()
     world.lab.catalog.rename_table("shop.orders", "shop.renamed")
     world.lab.create("shop.orders")
-    world.survey.seen_names.end(
-        ["shop.orders"]
-    )  # as who follows the table does, where its name gives another one
+    # As who follows the table does, where its name gives another one.
+    world.survey.seen_names.end_of(uuid, ["shop.orders"])
     world.faults["shop.orders"] = fault
     world.known = {uuid: "shop.renamed"}
     world.list()

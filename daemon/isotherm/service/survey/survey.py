@@ -351,7 +351,7 @@ class Survey:
         first = self.second_entries.first_names(looked)
         self._first = (self._first - looked.found.keys()) | first
         self.seen_names.keep(self.second_entries.names_of_ours(looked))
-        self.seen_names.end_of(looked)
+        self.seen_names.end_others(looked)
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():

@@ -34,6 +34,7 @@ from isotherm.service.ports import (
 from isotherm.service.rounds.verdicts import verdicts_rest_on
 from isotherm.service.survey import place
 from isotherm.service.tables.catalog_lists import CatalogLists
+from isotherm.service.tables.hidden_names import HiddenNames
 from isotherm.service.tables.kept_tables import KeptTables
 from isotherm.service.tables.missing_tables import MissingTables
 from isotherm.service.tables.reading_time import ReadingTime, Work
@@ -80,6 +81,7 @@ class Follower:
         self._missing = MissingTables(fold, lists, monotonic_s)
         self._two_names = TwoNames()
         self._seen_names = seen_names
+        self._hidden_names = HiddenNames(seen_names, lists, catalog, monotonic_s)
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
@@ -133,6 +135,7 @@ class Follower:
                 return None
             raise
         self._missing.found(name)
+        self._hidden_names.ask(loaded.table)
         if not self.tell_apart(loaded.table):
             self.suspects.discard(name)
             return None
@@ -140,7 +143,7 @@ class Follower:
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
                 # If it was renamed, it is found again under its new name.
-                self._seen_names.end([name])
+                self._seen_names.end_of(uuid, [name])
                 self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
         if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
             try:
@@ -234,7 +237,7 @@ class Follower:
         ):  # a replica that lags says the same: the next list has the name, or has it no more
             return False
         if not is_this:
-            self._seen_names.end([name])
+            self._seen_names.end_of(uuid, [name])
         return is_this
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
@@ -245,6 +248,7 @@ class Follower:
         facts = replace(loaded.facts, fields=fields, confirmed_at_ms=self._now_ms())
         loaded = replace(loaded, facts=facts)
         self.kept.keep(self._catalog.light(loaded))
+        self._seen_names.keep({loaded.table.name: uuid})
         row = self._fold.table(uuid)
         if row is None:
             self._scan(loaded, None, "first seen")

@@ -44,7 +44,10 @@ class MissingTables:
         """
         if not self._fold.named(name) and not self._is_listed(name, answer):
             newest = self._lists.newest
-            return answer is TableMissing or not (newest is None or newest.hides(name))
+            is_gone = answer is TableMissing or not (newest is None or newest.hides(name))
+            if is_gone:
+                self.found(name)  # what comes under the name next has no past
+            return is_gone
         now_s = self._monotonic_s()
         since_s = self._since_s.setdefault(name, {}).setdefault(answer, now_s)
         listing = self._lists.asked_since(since_s)
@@ -67,5 +70,5 @@ class MissingTables:
         return since_s is not None and self._monotonic_s() - since_s >= LONG_S
 
     def found(self, name: str) -> None:
-        """It is there."""
+        """It is there, or nothing is: what was answered before counts no more."""
         self._since_s.pop(name, None)

@@ -31,12 +31,16 @@ class SeenNames:
         self._uuids |= new
         self.ledger.keep_seen_names(new)
 
-    def end_of(self, looked: Looked) -> None:
+    def end_others(self, looked: Looked) -> None:
         """A look has found names: those that are another table by now are over."""
         found = {name: lies.uuid for name, lies in looked.found.items()}
-        self.end([name for name, uuid in found.items() if self._uuids.get(name) != uuid])
+        self._end([name for name, uuid in found.items() if self._uuids.get(name) != uuid])
 
-    def end(self, names: Collection[str]) -> None:
+    def end_of(self, uuid: str, names: Collection[str]) -> None:
+        """A table has these names no more. What they are now may be known already."""
+        self._end([name for name in names if self._uuids.get(name) == uuid])
+
+    def _end(self, names: Collection[str]) -> None:
         """These are something else, or not there any more."""
         over = self._uuids.keys() & names
         for name in over:
@@ -45,4 +49,4 @@ class SeenNames:
 
     def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool]) -> None:
         """Only these may still be entries, and those of which the list did not say whether they are there."""
-        self.end([name for name in self._uuids.keys() - names if not is_hidden(name)])
+        self._end([name for name in self._uuids.keys() - names if not is_hidden(name)])
