@@ -5,6 +5,7 @@ packed: names, the beginnings of the uuids, and offsets relative to the mark. Th
 """
 
 import base64
+import hashlib
 import json
 import zlib
 from bisect import bisect_left
@@ -45,12 +46,19 @@ class Mark:
     """Where Kafka lost its newest messages (`plan.cuts`)."""
     since: Mapping[str, int] = field(default_factory=dict)
     """By table, when the newest cut was seen that what is known of it knows of; of those that know of none, nothing."""
+    names: str = ""
+    """Of the names that tables of the topic got then (`names_of`); empty where a version of ingest that knew of none wrote it."""
     is_whole: bool = True
     """Whether every table found room; of one that is not among them, something may have been known."""
 
     def is_of(self, topic_id: str) -> bool:
         """Whether it is of the topic that has this id, as far as both are known."""
         return not topic_id or self.topic_id in {"", topic_id}
+
+
+def names_of(template: str) -> str:
+    """What stands for the names that a stream gives its tables: where it changes, there may be tables to be built."""
+    return hashlib.blake2b(template.encode(), digest_size=4).hexdigest()
 
 
 def encoded(mark: Mark) -> str:
@@ -85,6 +93,8 @@ def unmarked(mark: Mark, text: str) -> list[str]:
 
 def _plain(mark: Mark, tables: Mapping[str, Said]) -> str:
     said: dict[str, Any] = {"id": mark.topic_id, "by": mark.by, "tables": tables}
+    if mark.names:
+        said["as"] = mark.names
     if halted := sorted(mark.halted & tables.keys()):
         said["halted"] = halted
     if not mark.is_whole:
@@ -106,6 +116,8 @@ def _packed(mark: Mark, tables: Mapping[str, Said]) -> str:
         "reached": [mark.through - tables[name][2] for name in names],
         "halted": [place for place, name in enumerate(names) if name in mark.halted],
     }
+    if mark.names:
+        said["as"] = mark.names
     if not mark.is_whole or len(tables) < len(mark.tables):
         said["left"] = 1
     if mark.cuts:
@@ -128,7 +140,7 @@ def decoded(through: int, text: str) -> Mark:
         halted = frozenset(str(name) for name in data.get("halted", ()))
         since = {str(name): int(seen_ms) for name, seen_ms in data.get("since", {}).items()}
         said = str(data.get("id", "")), tables, str(data.get("by", "")), halted
-        return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))
+        return Mark(through, *said, _cuts(data), since, str(data.get("as", "")), not data.get("left"))
     except (
         ValueError,
         TypeError,
@@ -160,4 +172,4 @@ def _unpacked(through: int, data: Mapping[str, Any]) -> Mark:
     halted = frozenset(names[place] for place in data["halted"])
     since = {name: int(ms) for name, ms in zip(names, data.get("since", ()), strict=False) if ms}
     said = str(data["id"]), tables, str(data["by"]), halted
-    return Mark(through, *said, _cuts(data), since, is_whole=not data.get("left"))
+    return Mark(through, *said, _cuts(data), since, str(data.get("as", "")), not data.get("left"))

@@ -283,10 +283,14 @@ def known_of(
         for position, one in said.items()
         if not one[0] or is_table(one[0], table_uuid) or is_table(table_uuid, one[0])
     }
+    # Of another table of the name: what that had there this one lacks, or says itself.
+    others = {
+        position: 0 for position, (_, had, _) in said.items() if position not in mine and had is not None
+    }
     return Known(
         table_uuid,
         {position: had for position, (_, had, _) in mine.items() if had is not None},
-        {position: reached for position, (_, _, reached) in mine.items()},
+        {**others, **{position: reached for position, (_, _, reached) in mine.items()}},
         ids,
         is_halted=any(table in marks[position].halted for position in mine),
         noted=frozenset(

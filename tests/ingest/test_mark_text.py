@@ -8,7 +8,7 @@ import zlib
 import pytest
 from structlog.testing import capture_logs
 
-from isotherm_ingest.mark_text import MOST_TEXT, Mark, decoded, encoded, unmarked
+from isotherm_ingest.mark_text import MOST_TEXT, Mark, decoded, encoded, names_of, unmarked
 from isotherm_ingest.plan.cuts import Cut
 from isotherm_ingest.plan.known import is_table
 
@@ -54,7 +54,9 @@ def same(said, other):
 
 @pytest.mark.parametrize("count", [0, 1, 40])
 def test_few_tables_stand_there_in_plain_words(count):
-    mark = Mark(END, "id", quiet(count), "me", frozenset(list(quiet(count))[:1]))
+    mark = Mark(
+        END, "id", quiet(count), "me", frozenset(list(quiet(count))[:1]), names=names_of("shop.{table}")
+    )
     text = encoded(mark)
 
     assert text.startswith('{"id":"id","by":"me","tables":{')

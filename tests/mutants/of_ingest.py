@@ -672,4 +672,28 @@ MUTANTS = (
         "ingest/tables/test_expired_tokens.py::"
         "test_where_only_the_table_is_known_and_not_its_place_nothing_is_written[a uuid alone-halt]",
     ),
+    Mutant(
+        "what a table is just found to lack of another partition is written after what the batch has",
+        "isotherm_ingest/tables/portion.py",
+        "if hole.position not in portion.ranges and place.next.get(hole.position, hole.resumes) < hole.resumes:",
+        "if False:",
+        OF_GROWING
+        + "test_a_new_partition_is_written_after_what_a_table_is_found_to_lack_of_an_old_one[dropped-False]",
+    ),
+    Mutant(
+        "a quiet table of a new name waits for its next message",
+        "isotherm_ingest/batches/driver.py",
+        'if any(mark.names not in {"", self._names(name)} for mark in marks.values()):',
+        "if False:",
+        "ingest/batches/test_renamed_streams.py::"
+        "test_tables_of_new_names_are_built_though_the_old_ones_match_the_new_names_too[longer-False]",
+    ),
+    Mutant(
+        "marks that name the table before count for nothing",
+        "isotherm_ingest/marks.py",
+        "{**others, **{position: reached for",
+        "{**{position: reached for",
+        OF_UNLISTED
+        + "test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_brought_that_by_a_driver_that_begins[shop.public.s1-True]",
+    ),
 )

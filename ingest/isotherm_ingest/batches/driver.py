@@ -23,6 +23,7 @@ from isotherm_ingest.batches.partition_counts import PartitionCounts
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
+from isotherm_ingest.mark_text import names_of
 from isotherm_ingest.marks import Marks, TakenOver, named
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
@@ -74,7 +75,7 @@ class Driver:
         self._topics: dict[str, Topic] = {}
         self._cluster = broker.cluster_id()
         self._cuts = CutTopics(tools.ask)
-        self._marking = Marking(marks, self._cuts, outbox.announced)
+        self._marking = Marking(marks, self._cuts, outbox.announced, self._names)
         self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._marking.keep_cuts)
         self._damage = Damage(broker.first_readable)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
@@ -246,11 +247,14 @@ class Driver:
     def _front_of(self, name: str, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
         """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are.
 
-        Marks of other tables alone are none: the streams name another one now, which is to be built.
+        Marks of other tables alone are none, nor those of tables that had other names: the streams name another one now,
+        which is to be built.
         """
         # Also of partitions without a leader: they were there, and what they hold is older than what comes to new ones.
         there = [(name, number) for number in range(self._counts.of(name))]
         marks = {one: self._marking.marked[one] for one in there if one in self._marking.marked}
+        if any(mark.names not in {"", self._names(name)} for mark in marks.values()):
+            return {}
         is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
         # Of a topic that was made again smaller, where brokers give no ids, tables name partitions that are gone.
         least = self._tables.least(name, topic_id) if by_tables else {}
@@ -259,6 +263,10 @@ class Driver:
             if mark.topic_id in {"", topic_id} and not is_for_others:
                 front[position] = mark.through
         return front
+
+    def _names(self, topic: str) -> str:
+        stream = self._config.stream_of(topic)
+        return "" if stream is None else names_of(stream.table)
 
     def _front(self) -> dict[str, dict[Position, int]]:
         return {one.name: one.through for one in self._topics.values()}

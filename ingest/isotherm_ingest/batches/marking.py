@@ -17,8 +17,15 @@ REMIND_EVERY_S = 3_600.0
 class Marking:
     """The marks as they were read and committed last."""
 
-    def __init__(self, marks: Marks, cuts: CutTopics, announced: Callable[[str], str | None]) -> None:
-        self._marks, self._cuts, self._announced = marks, cuts, announced
+    def __init__(
+        self,
+        marks: Marks,
+        cuts: CutTopics,
+        announced: Callable[[str], str | None],
+        names: Callable[[str], str],
+    ) -> None:
+        """Nothing is read yet; `names` says what stands for those of a topic's tables."""
+        self._marks, self._cuts, self._announced, self._names = marks, cuts, announced, names
         self.marked: dict[Position, Mark] = {}
         self._reminded_s = float("-inf")
         self._unsaid: set[str] = set()
@@ -96,7 +103,9 @@ class Marking:
     ) -> dict[Position, Mark]:
         """How far the topic was seen through, with what is known of its tables, also of those that are gone."""
         readers = {name: known[name] for name in tables & known.keys()}
+        names = self._names(topic.name)
         new = {
-            one: Mark(seen, topic.topic_id, cuts=self._cuts.of(one)) for one, seen in topic.through.items()
+            one: Mark(seen, topic.topic_id, cuts=self._cuts.of(one), names=names)
+            for one, seen in topic.through.items()
         }
         return {one: with_known(mark, self.marked.get(one), one, readers) for one, mark in new.items()}

@@ -159,8 +159,12 @@ def wanted_from(place: Place, portion: Portion) -> dict[Position, int] | None:
     """Below which offsets rows are left out, where the batch reaches below. None where the table has it all.
 
     Raises:
-        Behind: the batch begins above what the table needs next. Writing it would make a hole.
+        Behind: the batch begins above what the table needs next. Writing it would make a hole. Or what was just found missing
+            lies in other partitions, and may be older than what the batch has of the same keys.
     """
+    for hole in place.told:
+        if hole.position not in portion.ranges and place.next.get(hole.position, hole.resumes) < hole.resumes:
+            raise Behind(place)
     from_offsets: dict[Position, int] = {}
     lacks = False
     for position, (first, end) in portion.ranges.items():

@@ -47,6 +47,37 @@ def test_no_new_partition_opens_while_an_old_one_has_no_leader(pipeline, what):
     assert is_before(pipeline, (0, 1), (2, 0))
 
 
+@pytest.mark.parametrize("is_noticed", [False, True])
+@pytest.mark.parametrize("what", ["dropped", "rolled back"])
+def test_a_new_partition_is_written_after_what_a_table_is_found_to_lack_of_an_old_one(what, is_noticed):
+    """The batch that opens it holds nothing of the old one, and the look at the table finds the hole."""
+    pipeline = Pipeline(CONFIG.replace('table}"', 'table}", mode: changelog, on_hole: backfill'))
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    pipeline.minute()
+    pipeline.broker.empty = {(ORDERS, 1)}
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, partition=1))
+    if what == "dropped":
+        del pipeline.lake.tables["shop.orders"]
+    else:
+        table = pipeline.lake.tables["shop.orders"]
+        table.has = {(ORDERS, 0): 0}
+        table.rows.clear()
+    if is_noticed:
+        pipeline.outbox.noticed = {"shop.orders"}
+    for _ in range(8):
+        pipeline.now_s += 60
+        pipeline.turn()
+
+    assert pipeline.lake.tables["shop.orders"].rows == [
+        (ORDERS, 0, 0),
+        (ORDERS, 0, 1),
+        (ORDERS, 0, 2),
+        (ORDERS, 1, 0),
+    ]
+
+
 def test_a_new_partition_waits_for_a_lower_new_one_that_has_no_leader(pipeline):
     """From two partitions to eight by way of four: a key of 1 is in 3 then, and in 7."""
     pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))

@@ -267,3 +267,34 @@ def test_what_a_table_was_seen_through_to_counts_though_it_was_halted_while_its_
     assert not [
         one for one in said if SECOND in one.get("hole", "") or f"retention ({SECOND}" in one.get("error", "")
     ]
+
+
+@pytest.mark.parametrize("retention", [False, True])
+@pytest.mark.parametrize("hidden", [FIRST, SECOND])
+def test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_brought_that_by_a_driver_that_begins(
+    hidden, retention
+):
+    """The marks of that topic name the table before it."""
+    pipeline = Pipeline(configured("backfill"))
+    pipeline.send(*(change(topic, offset, "b") for topic in (FIRST, SECOND) for offset in range(3)))
+    pipeline.send(*(change(topic, 3, "a") for topic in (FIRST, SECOND)))
+    later(pipeline, 2)
+    with capture_logs() as said:
+        pipeline.broker.unlisted = {hidden}
+        pipeline.start()
+        later(pipeline, 1)
+        del pipeline.lake.tables["shop.b"]
+        pipeline.send(change(SECOND if hidden == FIRST else FIRST, 4, "b"))
+        later(pipeline, 3)
+        if retention:
+            retention_takes(pipeline, hidden, 2)
+        pipeline.broker.unlisted = set()
+        pipeline.start()
+        later(pipeline)
+
+    rows = Counter(pipeline.lake.tables["shop.b"].rows)
+    if retention:
+        told = [one["error"] for one in said if one["event"] == "batch_failed"] + holes_of(said, "shop.b")
+        assert any(hidden in one for one in told)
+    else:
+        assert [rows[hidden, 0, offset] for offset in range(3)] == [1, 1, 1]
