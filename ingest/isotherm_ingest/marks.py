@@ -30,7 +30,7 @@ PIECE_BYTES = 300_000
 """Of one commit; a broker refuses one that is larger than a message may be (a megabyte by default)."""
 TRANSACTION_MS = 600_000
 """A driver that is paused for less within a commit is not taken for dead. Brokers allow 15 minutes by default."""
-MANY = "after a restart they may be halted once retention has passed their last rows; give them a topic of their own"
+TOO_MANY_TABLES = "after a restart they may be halted once retention has passed their last rows; give them a topic of their own"
 HANGS_AFTER_S = TIMEOUT_S + 5
 """librdkafka looks at no time-out while it waits for the group's coordinator. After a restart of the broker it has waited
 for ten minutes (confluentinc/librdkafka#5456, #5511)."""
@@ -85,7 +85,7 @@ class Marks:
         self._producer: Producer | None = None
         self._is_committing = False
         """A commit was asked for, and its answer is not known: librdkafka takes nothing but the same call again."""
-        self._is_told: set[str] = set()
+        self._topics_told: set[str] = set()
         """Topics of which it was told that they have too many tables."""
         self._consumer = kafka_client(
             make_consumer, {**self._common, "group.id": self._group, "enable.auto.commit": False}
@@ -154,10 +154,10 @@ class Marks:
     def _tell_unmarked(self, piece: Mapping[Position, tuple[Mark, str]]) -> None:
         """Tell once of each topic which quiet tables found no room beside its offsets."""
         for (topic, _), (mark, text) in piece.items():
-            if topic not in self._is_told and (names := unmarked(mark, text)):
-                self._is_told.add(topic)
+            if topic not in self._topics_told and (names := unmarked(mark, text)):
+                self._topics_told.add(topic)
                 logs.get().warning(
-                    "tables_not_marked", topic=topic, tables=names[:5], of=len(names), hint=MANY
+                    "tables_not_marked", topic=topic, tables=names[:5], of=len(names), hint=TOO_MANY_TABLES
                 )
 
     def _commit(self, offsets: list[TopicPartition]) -> None:

@@ -86,10 +86,11 @@ def test_the_table_holds_the_rows_of_its_source(equal: bool, expected: Judged) -
         (FilesChecked(3, 10), Judged.PROVED),
         (FilesChecked(3, 10, missing=("a.parquet (needed by snapshot 2)",)), Judged.BROKEN),
         (FilesChecked(3, 10, failed_scans=("snapshot 2: no such file",)), Judged.BROKEN),
-        (None, Judged.NOT_PROVABLE),
+        (FilesChecked(3, 10, unread=("snap-2.avro: 503",)), Judged.NOT_LOOKED_AT),
+        (FilesChecked(3, 10, missing=("a (needed by snapshot 2)",), unread=("b: 503",)), Judged.BROKEN),
     ],
 )
-def test_every_file_that_is_reached_is_there(files: FilesChecked | None, expected: Judged) -> None:
+def test_every_file_that_is_reached_is_there(files: FilesChecked, expected: Judged) -> None:
     assert verdict(nothing_needed_deleted(history(*COLD, files=files))) is expected
 
 
@@ -179,6 +180,6 @@ def test_a_clean_history_proves_all_five() -> None:
 
 
 def test_a_table_without_history_proves_nothing() -> None:
-    found = judge(history(files=None))
+    found = judge(history())
 
     assert {Judged.NOT_PROVABLE} == {one.verdict for one in found}

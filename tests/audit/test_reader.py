@@ -24,7 +24,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Primi
 
 from isotherm.audit.evidence import RowsCompared
 from isotherm.audit.intents import ancestors
-from isotherm.audit.reader import Kept, commits_of, compared, kept_in_ledger, rules_in_force
+from isotherm.audit.reader import Kept, commits_of, compared, files_checked, kept_in_ledger, rules_in_force
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
@@ -219,6 +219,46 @@ def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(cata
     )
 
     assert [one.valid_through_ms for one in commits_of(catalog.load_table(NAME))] == [None] * 4
+
+
+@pytest.mark.parametrize("what", ["a manifest list", "a manifest", "a look"])
+def test_what_cannot_be_read_is_not_looked_at(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A store that did not answer made a proof: what was not read had nothing missing."""
+    table = catalog.load_table(NAME)
+    whole = files_checked(table)
+    assert (whole.missing, whole.unread) == ((), ())
+    broken, real = OSError("503: slow down"), table.io.new_input
+
+    class Away:
+        def __init__(self, location: str) -> None:
+            self.location = location
+
+        def __len__(self) -> int:
+            raise broken
+
+        def exists(self) -> bool:
+            if what == "a look":
+                raise broken
+            return True
+
+        def open(self, **_: Any) -> Any:
+            raise broken
+
+    head = table.current_snapshot()
+    paths = {
+        "a manifest list": head.manifest_list,
+        "a manifest": head.manifests(table.io)[0].manifest_path,
+        "a look": next(iter(table.scan().plan_files())).file.file_path,
+    }
+    monkeypatch.setattr(
+        table.io, "new_input", lambda path: Away(path) if path == paths[what] else real(path), raising=False
+    )
+    found = files_checked(table)
+
+    assert found.missing == ()
+    assert [one.partition(": ")[0] for one in found.unread] == [paths[what]]
 
 
 def test_a_history_that_goes_in_a_circle_is_read_once(catalog: Any) -> None:

@@ -266,4 +266,11 @@ MUTANTS = (
         "low",
         ("iceberg/manifests/test_summaries.py::test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs"),
     ),
+    Mutant(
+        "what the audit could not read has nothing missing",
+        "audit/promises.py",
+        "if files.unread and not broken:",
+        "if False:",
+        "audit/test_promises.py::test_every_file_that_is_reached_is_there",
+    ),
 )

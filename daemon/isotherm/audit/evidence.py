@@ -161,6 +161,8 @@ class FilesChecked:
     failed_scans: tuple[str, ...] = ()
     """Scans of readable snapshots that failed while the table was maintained."""
     scans: int = 0
+    unread: tuple[str, ...] = ()
+    """What is there and cannot be read now, and why: what it names was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class Evidence:
     failed_batches: tuple[FailedBatch, ...] = ()
     rows: tuple[RowsCompared, ...] = ()
     source: SourceCompared | None = None
-    files: FilesChecked | None = None
+    files: FilesChecked = FilesChecked(0, 0)
     lost_commits_until_ms: tuple[int, ...] = ()
     """When the commits of ours were made that the ledger knows and the table has forgotten."""
     announce_within_ms: int = ANNOUNCE_WITHIN_MS

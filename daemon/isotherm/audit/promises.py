@@ -266,16 +266,13 @@ def same_rows(history: Evidence) -> Judgement:
 def nothing_needed_deleted(history: Evidence) -> Judgement:
     """Every file that a readable snapshot reaches is there."""
     files = history.files
-    if files is None:
-        return Judgement(
-            Promise.NOTHING_NEEDED_DELETED,
-            Judged.NOT_PROVABLE,
-            None,
-            None,
-            "the table's files cannot be looked at",
-        )
     broken = [f"missing: {path}" for path in files.missing]
     broken += [f"a scan failed: {scan}" for scan in files.failed_scans]
+    if files.unread and not broken:
+        why = f"{counted(len(files.unread), 'file')} of them cannot be read now, and nobody looked for what they name"
+        return Judgement(
+            Promise.NOTHING_NEEDED_DELETED, Judged.NOT_LOOKED_AT, None, None, why, _cut(list(files.unread))
+        )
     why = f"{counted(files.files, 'file')} that {counted(files.snapshots, 'snapshot')} need, none missing"
     if files.scans:
         why += f"; {counted(files.scans, 'scan')} of older snapshots succeeded meanwhile"

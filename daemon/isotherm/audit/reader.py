@@ -88,7 +88,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         accounted_since_ms=kept.since_ms,
         heard=kept.heard,
         rows=tuple(rows),
-        files=_files(_load(catalog, name)),
+        files=files_checked(_load(catalog, name)),
         lost_commits_until_ms=kept.lost,
         intent_cap_ms=int(config.loop.intent_timeout_s * 1000),
     )
@@ -249,33 +249,46 @@ def _quoted(name: str) -> str:
 # Files
 
 
-def _files(table: Table) -> FilesChecked:
+def files_checked(table: Table) -> FilesChecked:
     """Whether every file is there that a snapshot in the metadata reaches."""
     needed: dict[str, int] = {}
     manifests: dict[str, ManifestFile] = {}
-    missing: list[str] = []
+    unread: dict[str, str] = {}
     for snapshot in table.metadata.snapshots:
         needed.setdefault(snapshot.manifest_list, snapshot.snapshot_id)
         try:
             for manifest in snapshot.manifests(table.io):
                 needed.setdefault(manifest.manifest_path, snapshot.snapshot_id)
                 manifests[manifest.manifest_path] = manifest
-        except UNREADABLE:
-            continue
+        except UNREADABLE as err:
+            unread[snapshot.manifest_list] = str(err)
     for path, manifest in manifests.items():
         try:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 needed.setdefault(entry.data_file.file_path, needed[path])
-        except UNREADABLE:
-            continue
+        except UNREADABLE as err:
+            unread[path] = str(err)
+
+    def is_there(path: str) -> bool:
+        try:
+            return table.io.new_input(path).exists()
+        except UNREADABLE as err:
+            unread[path] = str(err)
+            return True  # it is not known to be missing
+
     with ThreadPoolExecutor(LOOKERS) as pool:
-        there = pool.map(lambda path: table.io.new_input(path).exists(), needed)
-        missing += [
-            f"{path} (needed by snapshot {snapshot_id})"
-            for (path, snapshot_id), exists in zip(needed.items(), there, strict=True)
-            if not exists
-        ]
-    return FilesChecked(len(table.metadata.snapshots), len(needed), tuple(missing))
+        there = dict(zip(needed, pool.map(is_there, needed), strict=True))
+    missing = [
+        f"{path} (needed by snapshot {snapshot_id})"
+        for path, snapshot_id in needed.items()
+        if not there[path]
+    ]
+    return FilesChecked(
+        len(table.metadata.snapshots),
+        len(needed),
+        tuple(missing),
+        unread=tuple(f"{path}: {why}" for path, why in unread.items() if there[path]),
+    )
 
 
 # The policy and the ledger

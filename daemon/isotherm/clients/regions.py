@@ -1,10 +1,9 @@
 """In which region of AWS a bucket is, where nobody says it: S3 itself is asked.
 
-PyIceberg asks once in its life, waits for as long as AWS' client tries (a minute and a half), and takes no answer for one. While
-that client waits, Arrow makes no other. So it is asked here, with a request of our own: it has some seconds, comes again later,
-and refuses nothing. Until S3 has told it, the region is the one that
-AWS' client finds out itself: from its own configuration, or from the machine. That is enough where no way leads to S3's
-public address. Where it is the wrong one, S3 says so to each request.
+PyIceberg asks only once in a process, may wait for a minute and a half, and takes silence for an answer. While its client of
+AWS waits, Arrow makes no other. So we ask, with a request of our own: it has some seconds, comes again later, and refuses
+nothing. Until S3 has answered, the region is the one that AWS' client finds by itself, in its configuration or from the
+machine. That is enough where no way leads to S3's public address. Where it is the wrong one, S3 says so to each request.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Work beside the loop, in threads: the one place where the daemon has any.
+"""Work beside the loop, in threads. What only waits (servers, time-outs, clients of Kafka) has threads of its own.
 
 A simulation puts its own in their place, which does everything in turn.
 """

@@ -1,6 +1,6 @@
 """What a table is, as it stands on the table: its mode, and the key and the source of a mirror.
 
-Neither is guessed again from the first message that a driver happens to see. A change, in streams.yaml or at the
+None of these is guessed again from the first message that a driver happens to see. A change, in streams.yaml or at the
 source, is refused: rows of two keys would overwrite each other, and changes appended to a mirror would be rows.
 """
 

@@ -32,8 +32,8 @@ LAST_PART = 60
 late."""
 
 RARE_PART, MOST_PART = 12, 8
-"""Writers who stay away for longer than a sixth of `silent_for` come in visits, where no pause within these is as long. A
-silence says that one is over where it is twice as long as those, or a fourth of `silent_for`, which is half as long again
+"""Writers who stay away for longer than a twelfth of `silent_for` come in visits, where no pause within these is as long. A
+silence says that one is over where it is twice as long as those, or an eighth of `silent_for`, which is half as long again
 as any of them."""
 
 LEARN_AGAIN_MS = 6 * HOUR_MS

@@ -1,4 +1,4 @@
-"""Why a rewrite came to nothing, and whose fault it was: a file's, the store's, or the machine's.
+"""Why a rewrite came to nothing, and whose fault it was: a file's, or the store's.
 
 A file that is to blame is named, because a person has to look at it.
 """
@@ -21,17 +21,17 @@ def blaming(path: str) -> Iterator[None]:
     except (RefusalError, MemoryError, duckdb.OutOfMemoryException):
         raise
     except (duckdb.DataError, duckdb.IOException, duckdb.InvalidInputException) as err:
-        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is not a valid Parquet file: {err}") from err
     except FileNotFoundError as err:
         raise RefusalError(Reason.MISSING_FILE, f"{path} is not there: {err}") from err
     except pa.ArrowInvalid as err:
-        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is not a valid Parquet file: {err}") from err
     except OSError as err:
         # PyArrow has one exception for a broken page and for a broken store; only the store's carry a number
         # of the operating system or the name of a cloud.
         if is_transient(err) or err.errno is not None or "AWS Error" in str(err):
             raise RefusalError(Reason.STORAGE, f"reading {path}: {err}") from err
-        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is not a valid Parquet file: {err}") from err
 
 
 @contextlib.contextmanager

@@ -18,8 +18,8 @@ def is_policy(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) and not name.startswith(".")
 
 
-def printable(name: str) -> str:
-    """A file name as text that a log and a terminal can take."""
+def decoded_name(name: str) -> str:
+    """A file name as text, whatever bytes it is made of."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

@@ -22,7 +22,7 @@ from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
 from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.runtime.strict_model import ConfigError
-from isotherm.service.policies.policy_file import MAX_FILE_BYTES, is_policy, judged, printable, text_of
+from isotherm.service.policies.policy_file import MAX_FILE_BYTES, decoded_name, is_policy, judged, text_of
 from isotherm.service.policies.tables_of_broken_file import NOBODY_KNOWS, gap_of
 
 MAX_FOLDER_BYTES = 4_000_000
@@ -281,7 +281,7 @@ class PolicyFolder:
         for name in files:
             look = self._look_at(name)
             left -= 0 if isinstance(look, str) else look[2]
-            looks[printable(name)] = look if left >= 0 else f"{TOO_MUCH}; not read"
+            looks[decoded_name(name)] = look if left >= 0 else f"{TOO_MUCH}; not read"
         return looks
 
     def _look_at(self, name: str) -> Look:

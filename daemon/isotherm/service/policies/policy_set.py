@@ -8,7 +8,7 @@ from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import read_text
-from isotherm.service.policies.policy_file import MAX_FILE_BYTES, is_policy, judged, printable
+from isotherm.service.policies.policy_file import MAX_FILE_BYTES, decoded_name, is_policy, judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def read_policies(paths: Iterable[Path]) -> PolicySet:
     texts: dict[str, str] = {}
     complaints: list[str] = []
     for path in _within(paths):
-        name = printable(str(path))
+        name = decoded_name(str(path))
         try:
             texts[name] = read_text(path, MAX_FILE_BYTES)
             files[name] = judged(texts[name], name)
