@@ -41,6 +41,7 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.policies.policy_folder import in_force
 from isotherm.store.database import StoreError
+from isotherm.store.folder import LEDGER
 from isotherm.store.ledger import Ledger
 
 ROWS_COMPARED = 20
@@ -316,7 +317,7 @@ def _known_policies(path: Path) -> dict[str, str]:
 
 
 def _ledger_of(config: IsothermConfig) -> Path:
-    return config.state.path / "ledger.db"
+    return config.state.path / LEDGER
 
 
 @dataclass(frozen=True, slots=True)

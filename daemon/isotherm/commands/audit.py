@@ -14,6 +14,7 @@ from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import IsothermConfig, load_config
 from isotherm.store.database import StoreError
+from isotherm.store.folder import LEDGER
 from isotherm.store.ledger import Ledger
 
 STYLES = {
@@ -47,7 +48,7 @@ def show_audit(table: str, config: Path, output: Output) -> None:
 def note_missing_ledger(config: IsothermConfig) -> None:
     """Say why the ledger says nothing: as a rule `state.path` is not that of the daemon."""
     try:
-        Ledger(config.state.path / "ledger.db", read_only=True).close()
+        Ledger(config.state.path / LEDGER, read_only=True).close()
     except StoreError as error:
         err.print(Text(str(error), style="yellow"))
 

@@ -27,6 +27,7 @@ from isotherm.service.policies.policy_folder import in_force
 from isotherm.service.ports import UnknownTable
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.fold import Fold, TableRow
+from isotherm.store.folder import FOLD, LEDGER
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ class Inspector:
             StoreError: there is no store at the configured place: the daemon has never run here.
         """
         self._config = config
-        self._fold = Fold(config.state.path / "fold.db", read_only=True)
-        self.ledger = Ledger(config.state.path / "ledger.db", read_only=True)
+        self._fold = Fold(config.state.path / FOLD, read_only=True)
+        self.ledger = Ledger(config.state.path / LEDGER, read_only=True)
         self.policies = in_force(config.policies, self.ledger.policies())
         self.verdicts = Verdicts(
             self._fold,

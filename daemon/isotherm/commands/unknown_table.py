@@ -11,6 +11,7 @@ from isotherm.runtime.config import IsothermConfig
 from isotherm.service.ports import TableMissing, UnknownTable
 from isotherm.store.database import StoreError, StoreTrouble
 from isotherm.store.fold import Fold
+from isotherm.store.folder import FOLD
 
 SHOWN = 5
 """Tables that are named where one is not known."""
@@ -41,7 +42,7 @@ def in_the_catalog(table: str, config: IsothermConfig) -> Iterator[None]:
 def _names_known(config: IsothermConfig) -> set[str] | None:
     """The tables in the daemon's fold, or None where there is none to read."""
     try:
-        fold = Fold(config.state.path / "fold.db", read_only=True)
+        fold = Fold(config.state.path / FOLD, read_only=True)
     except (StoreError, StoreTrouble):
         return None
     try:

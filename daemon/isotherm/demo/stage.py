@@ -28,6 +28,7 @@ from isotherm.demo.workload import Workload
 from isotherm.runtime.clock import monotonic_s
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, StoreTrouble
+from isotherm.store.folder import FOLD, LEDGER
 
 Say = Callable[[str], None]
 
@@ -160,7 +161,7 @@ class Stage:
     def ledger(self) -> Ledger | None:
         """The daemon's ledger, to be read and closed, or None where it is not there yet."""
         try:
-            return Ledger(self.folder.state / "ledger.db", read_only=True)
+            return Ledger(self.folder.state / LEDGER, read_only=True)
         except StoreError:
             return None
 
@@ -197,7 +198,7 @@ class Stage:
     def _verdicts(self) -> dict[str, dict[PartitionKey, str]]:
         """The daemon's verdicts by table, from its fold; empty while it cannot be read."""
         with suppress(StoreError, StoreTrouble):  # between two lives of the daemon it may be half there
-            fold = Fold(self.folder.state / "fold.db", read_only=True)
+            fold = Fold(self.folder.state / FOLD, read_only=True)
             try:
                 return {
                     row.state.table.name: {

@@ -17,6 +17,7 @@ from pathlib import Path
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.store.database import DamagedError, RowError, StoreError, check, open_as_it_is
 from isotherm.store.fold import Fold
+from isotherm.store.folder import FOLD, LEDGER
 from isotherm.store.ledger import Ledger
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.schema import VALUES, VERSIONS
@@ -49,12 +50,12 @@ def open_stores(folder: Path, now_ms: int) -> Stores:
     Raises:
         StoreError: one of them cannot be opened, or the ledger is damaged for good.
     """
-    mark, path = folder / MARK, folder / "ledger.db"
+    mark, path = folder / MARK, folder / LEDGER
     is_suspect = mark.exists()
     # A fold that this version cannot read is deleted. Where the ledger is refused, nothing may be touched: the newer
     # version would have to scan every table again.
     ledger, mended = _ledger(path, now_ms, is_suspect=is_suspect)
-    fold, rebuilt = Fold.open_or_rebuild(folder / "fold.db", is_suspect=is_suspect)
+    fold, rebuilt = Fold.open_or_rebuild(folder / FOLD, is_suspect=is_suspect)
     mark.unlink(missing_ok=True)
     return Stores(fold, ledger, rebuilt, mended)
 

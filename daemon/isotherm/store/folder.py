@@ -8,6 +8,9 @@ import fcntl
 import os
 from pathlib import Path
 
+FOLD, LEDGER = "fold.db", "ledger.db"
+"""What lies in it."""
+
 
 class FolderTakenError(Exception):
     """Another process holds the state folder."""

@@ -11,8 +11,8 @@ from isotherm.runtime import clock, logs
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.plan.cuts import Cut, Since, with_cut
 from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topics import Topic
-from isotherm_ingest.tables.offsets import Position
 
 
 def seen_of(kafka: Kafka, marks: Mapping[Position, Mark], topics: Mapping[str, Topic]) -> dict[Position, int]:

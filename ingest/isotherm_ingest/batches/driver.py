@@ -28,11 +28,11 @@ from isotherm_ingest.marks import Marks, TakenOver, named
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Lost
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic
 from isotherm_ingest.streams import StreamsConfig
-from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
 

@@ -7,8 +7,8 @@ from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import Marks, known_of, named, of_topics, with_known
 from isotherm_ingest.plan.known import Known
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topics import Topic
-from isotherm_ingest.tables.offsets import Position
 
 REMIND_EVERY_S = 3_600.0
 """All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""

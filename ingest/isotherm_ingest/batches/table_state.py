@@ -7,8 +7,8 @@ from isotherm_ingest.plan.cuts import Since
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Known, is_table
 from isotherm_ingest.plan.places import OnHole, Place
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.retries import more
-from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
 

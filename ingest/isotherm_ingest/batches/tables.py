@@ -21,10 +21,10 @@ from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_m
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Known
 from isotherm_ingest.plan.places import Place
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
-from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Behind, Done, Halted, Portion, Ready
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools

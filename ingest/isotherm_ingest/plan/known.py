@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from isotherm_ingest.plan.cuts import Since, left_of, unknown_to
 from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.plan.position import Position
 
 CUT = "*"
 """Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""

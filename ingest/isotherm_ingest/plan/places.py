@@ -12,8 +12,8 @@ from typing import Literal
 from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Known, Lost, is_other, is_table
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.stretches import goes_on
-from isotherm_ingest.tables.offsets import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.plan.stretches import goes_on, readable
-from isotherm_ingest.tables.offsets import Position
 
 COMPACTED = (
     "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "

@@ -20,6 +20,7 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import is_table
 from isotherm_ingest.plan.places import Found, OnHole, Place, exceeded, place, recalled
+from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -31,7 +32,7 @@ from isotherm_ingest.tables.definition import (
     refuse_without,
 )
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
-from isotherm_ingest.tables.offsets import Position, Source
+from isotherm_ingest.tables.offsets import Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import SchemaFit

@@ -16,12 +16,10 @@ from isotherm.contract.summary import (
     property_name,
     valid_through_of,
 )
+from isotherm_ingest.plan.position import Position
 
 Vector = Mapping[str, Mapping[int, int]]
 """Topic → Kafka partition → next offset that is needed."""
-
-Position = tuple[str, int]
-"""A Kafka partition: topic and number."""
 
 TOKEN_VERSION = "ingest.v"  # noqa: S105 (a summary key)
 
