@@ -8,8 +8,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from structlog.testing import capture_logs
 
 from isotherm_ingest.kafka import BrokerError
+from isotherm_ingest.known_in_marks import known_of, named
 from isotherm_ingest.mark_text import Mark, encoded
-from isotherm_ingest.marks import Marks, TakenOver, known_of, named
+from isotherm_ingest.marks import Marks, TakenOver
 
 pytestmark = pytest.mark.stack
 

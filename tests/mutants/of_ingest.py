@@ -72,7 +72,7 @@ MUTANTS = (
     ),
     Mutant(
         "a dropped table of which the marks had no room is made again in silence",
-        "isotherm_ingest/marks.py",
+        "isotherm_ingest/known_in_marks.py",
         "was = announced(table) if unsaid else None",
         "was = None",
         "ingest/batches/test_new_drivers.py::test_a_dropped_table_is_told_though_the_marks_had_no_room_for_it",
@@ -690,7 +690,7 @@ MUTANTS = (
     ),
     Mutant(
         "marks that name the table before count for nothing",
-        "isotherm_ingest/marks.py",
+        "isotherm_ingest/known_in_marks.py",
         "{**others, **{position: reached for",
         "{**{position: reached for",
         OF_UNLISTED

@@ -8,7 +8,7 @@ import pyarrow as pa
 from isotherm_ingest.decode.debezium_messages import MESSAGES, Decoder, decoder
 from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.statement import Wanted
-from isotherm_ingest.workers.messages import Sorter
+from isotherm_ingest.workers.raw_messages import Sorter
 
 ARROW = {
     "INT": pa.int32(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),

@@ -19,7 +19,7 @@ def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
     for_ms = span_option_ms(for_, "--for")
     with plain_errors(config):
         loaded = load_config(config)
-        from isotherm.commands.orders import Orders
+        from isotherm.commands.hold_orders import Orders
 
         at_ms = now_ms()
         Orders(loaded).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
@@ -31,7 +31,7 @@ def resume_tables(table: str | None, config: Path) -> None:
     """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
     with plain_errors(config):
         loaded = load_config(config)
-        from isotherm.commands.orders import Orders
+        from isotherm.commands.hold_orders import Orders
 
         lifted = Orders(loaded).resume(table)
         for hold in lifted:

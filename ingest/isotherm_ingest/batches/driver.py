@@ -23,8 +23,9 @@ from isotherm_ingest.batches.partition_counts import PartitionCounts
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
+from isotherm_ingest.known_in_marks import named
 from isotherm_ingest.mark_text import names_of
-from isotherm_ingest.marks import Marks, TakenOver, named
+from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Hole, Lost

@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 
 from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
+from isotherm_ingest.known_in_marks import known_of, named, of_topics, with_known
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import Marks, known_of, named, of_topics, with_known
+from isotherm_ingest.marks import Marks
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topics import Topic

@@ -9,8 +9,8 @@ from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.workers.files import logged
-from isotherm_ingest.workers.messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample
 from isotherm_ingest.workers.partitions import partition_columns
+from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
     CHANGES,

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
-from isotherm_ingest.workers.messages import RAW
+from isotherm_ingest.workers.raw_messages import RAW
 
 SILENT_S = 30.0
 """After so long without a message of a range it is given up, and read again later."""

@@ -10,8 +10,8 @@ from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.known_in_marks import known_of
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.marks import known_of
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.known import Known, Lost
 from isotherm_ingest.streams import Stream

@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
 from isotherm_ingest.workers.decoding import SAMPLES, Decoding
-from isotherm_ingest.workers.messages import Sorter, sample
+from isotherm_ingest.workers.raw_messages import Sorter, sample
 from isotherm_ingest.workers.survey import survey_of
 from isotherm_ingest.workers.tasks import (
     CHANGES,

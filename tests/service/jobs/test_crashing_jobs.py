@@ -3,9 +3,9 @@
 import pytest
 
 from isotherm.core import observations as seen
-from isotherm.core.backoff import OUTAGES
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Refusal
+from isotherm.core.partition_backoff import OUTAGES
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.hanging import NotBegunError
 from isotherm.service.ports import Unavailable

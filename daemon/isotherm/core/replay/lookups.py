@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.backoff import setback
 from isotherm.core.model.decisions import Decision, Verdict
 from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
+from isotherm.core.partition_backoff import setback
 from isotherm.core.planner.whole_table import EXPIRED_AT_ONCE
 from isotherm.core.policy.policy import Policy
 

@@ -16,11 +16,11 @@ import pydantic_core
 
 from isotherm.contract.events import END_MS
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.backoff import setback
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
+from isotherm.core.partition_backoff import setback
 from isotherm.runtime.text import without_secrets
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
 from isotherm.service.tables.failing_tables import FATAL

@@ -4,7 +4,9 @@ import pytest
 from pyiceberg.manifest import FileFormat
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.backoff import (
+from isotherm.core.model.holds import Hold
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.partition_backoff import (
     EXCUSED,
     IN_VAIN,
     MAX_OUTAGE_MS,
@@ -13,8 +15,6 @@ from isotherm.core.backoff import (
     RETRY_MS,
     setback,
 )
-from isotherm.core.model.holds import Hold
-from isotherm.core.model.refusals import Reason, Refusal
 
 TABLE = TableId("u", "db.t")
 KEY = PartitionKey("{}")
