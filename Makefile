@@ -31,12 +31,12 @@ demo: venv-java
 	@exec $(IN_VENV) -m isotherm.cli demo $(ARGS)
 
 # How the tests are divided between processes: tests/support/division.py. Two of them play tests with servers, which wait
-# more than they compute; the third takes the time that they and their servers leave. ARGS="-n 0" makes it one process,
+# more than they compute; two further ones take the time that they and their servers leave. ARGS="-n 0" makes it one process,
 # for -s or --pdb.
 DIVIDED := --no-loadscope-reorder
 
 test: venv-java
-	@exec $(IN_VENV) -m pytest -n 3 $(DIVIDED) $(ARGS)
+	@exec $(IN_VENV) -m pytest -n 4 $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
