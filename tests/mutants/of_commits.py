@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "a sequence number is used twice after a commit on another branch",
-        SNAPSHOT,
+        "iceberg/compaction/assert_unmoved.py",
         "if found != self.next_sequence_number:",
         "if False:",
         "iceberg/compaction/test_replace_snapshot.py::test_what_is_asserted",
@@ -278,8 +278,8 @@ MUTANTS = (
     Mutant(
         "deleted files come back",
         SNAPSHOT,
-        "if entry.status == ManifestEntryStatus.DELETED:\n                    continue",
-        "if False:\n                    continue",
+        "if entry.status == ManifestEntryStatus.DELETED:\n                continue",
+        "if False:\n                continue",
         CONFLICTS + "test_what_happens_elsewhere_does_not_stop_us[before the commit-compaction elsewhere]",
     ),
     # The fate of a job
@@ -568,5 +568,27 @@ MUTANTS = (
         "if behind_ms < needed_ms:",
         "core/planner/test_left_behind.py::"
         "test_a_partition_that_the_stream_is_within_is_not_looked_at_again_before_it_comes_to_its_end",
+    ),
+    # Manifests by partition
+    Mutant(
+        "a partition's entries are divided between two manifests",
+        "iceberg/manifests/regrouping.py",
+        "if not found or (is_new and len(found[-1]) >= size):",
+        "if not found or len(found[-1]) >= size:",
+        "iceberg/manifests/test_regrouping.py::test_no_partition_is_in_two_and_none_is_lost",
+    ),
+    Mutant(
+        "what left while manifests were regrouped comes back",
+        SNAPSHOT,
+        "if all(which in left and frozenset(left[which][1].items()) == files for which, files in key):",
+        "if True:",
+        "iceberg/compaction/test_regrouped_manifests.py::test_what_left_meanwhile_does_not_come_back",
+    ),
+    Mutant(
+        "manifests that files leave are written anew as they are, for each partition again",
+        SNAPSHOT,
+        "for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):",
+        "for group in ():",
+        "iceberg/compaction/test_regrouped_manifests.py::test_no_file_is_another_and_each_partition_is_in_one_manifest",
     ),
 )

@@ -5,7 +5,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.units import HOUR_MS
-from isotherm.iceberg.compaction.replace_snapshot import AssertUnmoved
+from isotherm.iceberg.compaction.assert_unmoved import AssertUnmoved
 from isotherm.service.jobs.operations import LATE_MS
 from support.deleting import closed, every_snapshot_reads, reborn, rows, settled_for_days, turn
 from support.lab import settle, uuid_of, with_a_job

@@ -227,7 +227,7 @@ class Expire(StrictModel):
 
 class Manifests(StrictModel):
     """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
-    it, and does not do it yet.
+    it, and does it along with compactions alone: those manifests that files leave are written anew by partition.
     """
 
     enabled: bool = True

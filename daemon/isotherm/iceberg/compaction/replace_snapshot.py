@@ -5,15 +5,11 @@ that is written is noted, so that whatever the commit comes to can say what it l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from pyiceberg.exceptions import (
-    CommitFailedException,
-)
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -34,11 +30,13 @@ from isotherm.contract.summary import BEHIND_MS
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.assert_unmoved import AssertUnmoved
 from isotherm.iceberg.compaction.replace_summary import no_numbers, summary
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
 from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
+from isotherm.iceberg.manifests.regrouping import alike, divided
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,
@@ -50,34 +48,11 @@ from isotherm.iceberg.manifests.writing import (
 )
 from isotherm.iceberg.values import name_mapping_of
 
-
-class AssertUnmoved(ValidatableTableRequirement):
-    """For catalogs that PyIceberg itself updates: no commit on any branch came in between, and no other name mapping.
-
-    Their update would else be applied to newer metadata: an error, or on version 3 the same sequence number twice.
-    A REST catalog assigns for itself and knows no such requirement.
-    """
-
-    type: Literal["assert-unmoved"] = "assert-unmoved"
-    next_sequence_number: int
-    next_row_id: int | None
-    name_mapping: str
-    stamped_at_ms: int
-    """Of the snapshot: metadata that somebody made younger since would go back in time, and Java would not load it."""
-
-    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
-        """Compare with the metadata that is about to be replaced."""
-        found = base_metadata.next_sequence_number() if base_metadata is not None else None
-        if found != self.next_sequence_number:
-            raise CommitFailedException(
-                f"the next sequence number is {found}, no longer {self.next_sequence_number}"
-            )
-        if base_metadata is not None and (other := next_row_id(base_metadata)) != self.next_row_id:
-            raise CommitFailedException(f"the next row id is {other}, no longer {self.next_row_id}")
-        if base_metadata is not None and base_metadata.last_updated_ms >= self.stamped_at_ms:
-            raise CommitFailedException(f"the table was updated at {base_metadata.last_updated_ms}")
-        if base_metadata is not None and name_mapping_of(base_metadata) != self.name_mapping:
-            raise CommitFailedException(f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
+_Which = tuple[str, int | None]
+"""A manifest, by its path and the first of its row ids, which another commit may assign after a rollback."""
+Leaving = Counter[tuple[str, int | None]]
+"""The files that leave a manifest, by their identities, and how often each."""
+_LeftBy = tuple[tuple[_Which, frozenset[tuple[tuple[str, int | None], int]]], ...]
 
 
 @dataclass
@@ -101,6 +76,8 @@ class ReplaceSnapshot:
     merged: dict[tuple[tuple[str, int | None], ...], ManifestFile] | None = None
     """What the first attempt wrote in the place of several manifests, by their paths and the first of their row ids, which
     another commit may assign after a rollback; None before it."""
+    regrouped: dict[_LeftBy, list[ManifestFile]] | None = None
+    """What the first attempt wrote in the place of several manifests that files leave, by these; None before it."""
     new: dict[ManifestContent, ManifestFile] = field(default_factory=dict)
     """What was written of the new files; they never change either."""
     written: list[str] = field(default_factory=list)
@@ -188,15 +165,57 @@ class ReplaceSnapshot:
         """The new list: our manifest, restated ones where files leave, and the rest as it is."""
         found = list(self._new_manifests(table))
         kept: list[ManifestFile] = []
+        left: dict[_Which, tuple[ManifestFile, Leaving]] = {}
         for manifest in listed:
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
-            held = self.known.get((manifest.manifest_path, first_row_id(manifest)), ())
+            held = self.known.get(_which(manifest), ())
             if gone := Counter(entry.identity for entry in held if entry.identity in leaving):
-                found.append(self._restated(table, manifest, gone))
+                if _which(manifest) in left:  # a list may name one twice
+                    found.append(self._restated(table, manifest, gone))
+                left[_which(manifest)] = manifest, gone
             else:
                 kept.append(manifest)
-        return found + self._merged(table, kept)
+        return found + self._without(table, left) + self._merged(table, kept)
+
+    def _without(
+        self, table: Table, left: Mapping[_Which, tuple[ManifestFile, Leaving]]
+    ) -> list[ManifestFile]:
+        """What is written in the place of manifests that files leave: by partition, where they can be held at once.
+
+        The first attempt alone regroups: in a later one, those that have changed meanwhile would be read with all others.
+        """
+        if self.regrouped is None:
+            self.regrouped = {}
+            for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):
+                some = [left[_which(manifest)] for manifest in group]
+                self.regrouped[_left_by(some)] = self._by_partition(table, some)
+        found: list[ManifestFile] = []
+        gone: set[_Which] = set()
+        for key, written in self.regrouped.items():
+            names = [which for which, _ in key]
+            if all(which in left and frozenset(left[which][1].items()) == files for which, files in key):
+                found += written
+                gone.update(names)
+        return found + [self._restated(table, *one) for which, one in left.items() if which not in gone]
+
+    def _by_partition(self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]]) -> list[ManifestFile]:
+        """Manifests with the entries of several, without the files that leave, in the order of their partitions."""
+        every: list[ManifestEntry] = []
+        for manifest, leaving in some:
+            stated = list(self._stated(table, manifest, leaving))
+            _check_left(manifest, leaving, sum(one.status == ManifestEntryStatus.DELETED for one in stated))
+            every += stated
+        first = some[0][0]
+        found = [
+            self._write(table, first.partition_spec_id, first.content, part)
+            for part in divided(every, len(some))
+        ]
+        written = sum((one.existing_files_count or 0) + (one.deleted_files_count or 0) for one in found)
+        if written != len(every):
+            why = f"{len(every)} entries from {first.manifest_path} on were read, and {written} written"
+            raise RefusalError(Reason.MISMATCH, why)
+        return found
 
     def _merged(self, table: Table, kept: list[ManifestFile]) -> list[ManifestFile]:
         """The other manifests, of which small ones are merged where they are many.
@@ -205,14 +224,7 @@ class ReplaceSnapshot:
         """
         if self.merged is None:
             self.merged = {}
-            # To what no commit of version 3 has listed yet, the next one assigns row ids: that may be another's.
-            has_ids = next_row_id(table.metadata) is not None
-            settled = [
-                one
-                for one in kept
-                if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
-            ]
-            for group in groups(settled, table.metadata.properties):
+            for group in groups(self._settled(table, kept), table.metadata.properties):
                 if (one := self._one_of(table, group)) is not None:
                     self.merged[tuple(_which(manifest) for manifest in group)] = one
         listed = {_which(manifest) for manifest in kept}
@@ -224,6 +236,18 @@ class ReplaceSnapshot:
                 found.append(one)
                 gone.update(some)
         return found + [manifest for manifest in kept if _which(manifest) not in gone]
+
+    def _settled(self, table: Table, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+        """Those whose rows have their ids: to what no commit of version 3 has listed yet, the next one assigns them.
+
+        That may be another's.
+        """
+        has_ids = next_row_id(table.metadata) is not None
+        return [
+            one
+            for one in manifests
+            if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
+        ]
 
     def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
         """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
@@ -271,42 +295,40 @@ class ReplaceSnapshot:
             self.new[content] = self._write(table, spec_id, content, new)
         return self.new[content]
 
-    def _restated(
-        self, table: Table, manifest: ManifestFile, leaving: Counter[tuple[str, int | None]]
-    ) -> ManifestFile:
-        """A manifest without the files that leave, written as it is read: a few entries are in memory.
-
-        A file may be live in two partitions, as where two of Hive's had one folder. It leaves the job's alone: of the other
-        one no row was written. Which deletes apply to it there, readers do not agree about.
-        """
+    def _restated(self, table: Table, manifest: ManifestFile, leaving: Leaving) -> ManifestFile:
+        """A manifest without the files that leave, written as it is read: a few entries are in memory."""
         # Row ids are assigned to a manifest of version 2 by the first commit of version 3: meanwhile, perhaps.
         which = *_which(manifest), frozenset(leaving)
         if which in self.restated:
             return self.restated[which]
 
-        def restated() -> Iterator[ManifestEntry]:
-            written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
-            for entry in entries(written, manifest):
-                if entry.status == ManifestEntryStatus.DELETED:
-                    continue  # by an earlier snapshot: that is its news, not ours
-                if identity(entry) not in leaving:
-                    yield existing(entry)
-                    continue
-                key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
-                if key == self.job.partition:
-                    yield deleted(entry, self.snapshot_id)
-                elif self.job.delete_files:
-                    why = f"{identity(entry)[0]} is live in {key} too, and deletes name it by its path"
-                    raise RefusalError(Reason.FILE_TWICE, why)
-                else:
-                    yield existing(entry)
-
-        one = self._write(table, manifest.partition_spec_id, manifest.content, restated())
-        if one.deleted_files_count != leaving.total():
-            why = f"{one.deleted_files_count} files would leave {manifest.manifest_path}, and {leaving.total()} were replaced"
-            raise RefusalError(Reason.MISMATCH, why)
+        stated = self._stated(table, manifest, leaving)
+        one = self._write(table, manifest.partition_spec_id, manifest.content, stated)
+        _check_left(manifest, leaving, one.deleted_files_count or 0)
         self.restated[which] = one
         return one
+
+    def _stated(self, table: Table, manifest: ManifestFile, leaving: Leaving) -> Iterator[ManifestEntry]:
+        """What a manifest says without the files that leave.
+
+        A file may be live in two partitions, as where two of Hive's had one folder. It leaves the job's alone: of the other
+        one no row was written. Which deletes apply to it there, readers do not agree about.
+        """
+        written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
+        for entry in entries(written, manifest):
+            if entry.status == ManifestEntryStatus.DELETED:
+                continue  # by an earlier snapshot: that is its news, not ours
+            if identity(entry) not in leaving:
+                yield existing(entry)
+                continue
+            key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
+            if key == self.job.partition:
+                yield deleted(entry, self.snapshot_id)
+            elif self.job.delete_files:
+                why = f"{identity(entry)[0]} is live in {key} too, and deletes name it by its path"
+                raise RefusalError(Reason.FILE_TWICE, why)
+            else:
+                yield existing(entry)
 
     def _write(
         self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
@@ -348,5 +370,16 @@ class ReplaceSnapshot:
         )
 
 
-def _which(manifest: ManifestFile) -> tuple[str, int | None]:
+def _which(manifest: ManifestFile) -> _Which:
     return manifest.manifest_path, first_row_id(manifest)
+
+
+def _left_by(some: Iterable[tuple[ManifestFile, Leaving]]) -> _LeftBy:
+    return tuple((_which(manifest), frozenset(leaving.items())) for manifest, leaving in some)
+
+
+def _check_left(manifest: ManifestFile, leaving: Leaving, files: int) -> None:
+    """Raises RefusalError: not exactly the files that were replaced leave a manifest."""
+    if files != leaving.total():
+        why = f"{files} files would leave {manifest.manifest_path}, and {leaving.total()} were replaced"
+        raise RefusalError(Reason.MISMATCH, why)

@@ -1,0 +1,58 @@
+"""Manifests that a commit writes anew, regrouped by partition: no more of them than before, each with partitions of its own.
+
+A stream leaves in each manifest some files of each partition that it wrote. So a swap of one partition writes many manifests
+anew, and the swap of the next one the same again. Where entries lie by partition, it writes one or two; readers, and whoever
+binds a job, pass over the rest by their summaries.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import Any
+
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+
+from isotherm.iceberg.manifests.merging import live_entries
+
+MOST_BYTES = 2 * 1024**2
+MOST_ENTRIES = 20_000
+"""So much of some manifests, and so many entries, are held at once at most: some 50 MB with twenty columns of bounds. Larger
+ones are written anew one after the other, as they are."""
+
+
+def alike(manifests: Iterable[ManifestFile]) -> list[tuple[ManifestFile, ...]]:
+    """Those of some manifests whose entries may be put together: of one spec and content, two at least, and not too large.
+
+    One that a list names twice stays by itself, and one of which it does not say how many files it holds.
+    """
+    found = list(manifests)
+    times = Counter(one.manifest_path for one in found)
+    groups: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+    for one in found:
+        if times[one.manifest_path] == 1 and live_entries([one]) is not None:
+            groups.setdefault((one.partition_spec_id, one.content), []).append(one)
+    return [tuple(group) for group in groups.values() if len(group) > 1 and _fits(group)]
+
+
+def divided(entries: Iterable[ManifestEntry], parts: int) -> list[list[ManifestEntry]]:
+    """Entries of one spec in the order of their partitions, in so many parts at most; no partition is in two."""
+    ordered = sorted(entries, key=_place)
+    size, found = ceil(len(ordered) / parts), list[list[ManifestEntry]]()
+    for number, entry in enumerate(ordered):
+        is_new = number == 0 or _place(entry) != _place(ordered[number - 1])
+        if not found or (is_new and len(found[-1]) >= size):
+            found.append([])
+        found[-1].append(entry)
+    return found
+
+
+def _place(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
+    """A partition's values, those that are null last."""
+    record = entry.data_file.partition
+    values = [record[place] for place in range(len(record))]
+    return tuple((value is None, 0 if value is None else value) for value in values)
+
+
+def _fits(group: Sequence[ManifestFile]) -> bool:
+    entries = sum((live_entries([one]) or 0) + (one.deleted_files_count or 0) for one in group)
+    return entries <= MOST_ENTRIES and sum(one.manifest_length for one in group) <= MOST_BYTES
