@@ -464,7 +464,7 @@ MUTANTS = (
     Mutant(
         "one answer of a replica ends a name that no list shows",
         "service/tables/hidden_names.py",
-        "is_over = was_missing",
+        "is_over = before_s is not None and now_s - before_s <= LONGEST_BETWEEN_S",
         "is_over = True",
         "service/tables/test_hidden_names.py::test_a_name_is_over_once_it_is_missing_twice_in_a_row",
     ),
@@ -475,5 +475,26 @@ MUTANTS = (
         "pass",
         "service/tables/test_not_found.py::"
         "test_a_table_that_comes_under_a_name_that_was_refused_is_not_told_as_refused_for_long",
+    ),
+    Mutant(
+        "one list without a name ends it",
+        "service/tables/seen_names.py",
+        "if asked_s - since_s >= GONE_AFTER_S]",
+        "if asked_s - since_s >= 0]",
+        "service/survey/test_survey_patience.py::test_one_list_without_a_name_does_not_end_it",
+    ),
+    Mutant(
+        "answers of long ago count as two in a row",
+        "service/tables/hidden_names.py",
+        " and now_s - before_s <= LONGEST_BETWEEN_S",
+        "",
+        "service/tables/test_hidden_names.py::test_an_answer_of_long_ago_is_none_of_two_in_a_row",
+    ),
+    Mutant(
+        "names that hang have the loop wait for each of them",
+        "service/tables/hidden_names.py",
+        "REST * (self.monotonic_s() - now_s)",
+        "0",
+        "service/tables/test_hidden_names.py::test_answers_that_take_long_leave_the_loop_to_others",
     ),
 )

@@ -20,6 +20,7 @@ from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.marking import Marking
 from isotherm_ingest.batches.partition_counts import PartitionCounts
+from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
@@ -33,10 +34,14 @@ from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic
-from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
 
+OLD_NAMES = (
+    "tables of new names that are quiet are built with their next message, and what came meanwhile is no other table's if the "
+    "names are changed back; to build all from what Kafka holds, give the pipeline another name"
+)
 LONGEST_PAUSE_S = 5.0
 """A window may begin so much late. A thousand topics without messages cost some hundredths of a core then."""
 LIST_EVERY_S = 10.0
@@ -197,6 +202,7 @@ class Driver:
                 self._topics[name] = Topic(name, self._config.window_of(stream), at_first=frozenset(unmarked))
                 if name in compacted and stream.mode == "mirror":
                     logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
+                self._tell_names(name, stream)
         self._listed_s = now_s
         return kafka
 
@@ -248,14 +254,11 @@ class Driver:
     def _front_of(self, name: str, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
         """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are.
 
-        Marks of other tables alone are none, nor those of tables that had other names: the streams name another one now,
-        which is to be built.
+        Marks of other tables alone are none: the streams name another one now, which is to be built.
         """
         # Also of partitions without a leader: they were there, and what they hold is older than what comes to new ones.
         there = [(name, number) for number in range(self._counts.of(name))]
         marks = {one: self._marking.marked[one] for one in there if one in self._marking.marked}
-        if any(mark.names not in {"", self._names(name)} for mark in marks.values()):
-            return {}
         is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
         # Of a topic that was made again smaller, where brokers give no ids, tables name partitions that are gone.
         least = self._tables.least(name, topic_id) if by_tables else {}
@@ -264,6 +267,20 @@ class Driver:
             if mark.topic_id in {"", topic_id} and not is_for_others:
                 front[position] = mark.through
         return front
+
+    def _tell_names(self, topic: str, stream: Stream) -> None:
+        """Tell where tables got other names before, and the new ones match the old: those count as the topic's still."""
+        marks = {one: mark for one, mark in self._marking.marked.items() if one[0] == topic}
+        old = sorted(name for name in named(marks) if may_be(stream.table, name))
+        if old and any(mark.names not in {"", names_of(stream.table)} for mark in marks.values()):
+            logs.get().warning(
+                "table_names_changed",
+                topic=topic,
+                table=stream.table,
+                before=old[:5],
+                of=len(old),
+                hint=OLD_NAMES,
+            )
 
     def _names(self, topic: str) -> str:
         stream = self._config.stream_of(topic)

@@ -184,6 +184,8 @@ def test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_
     assert not world.survey.compare_names("shop.known", uuid)
     world.lab.catalog.drop_table("zoo.copy")
     world.list()
+    assert not world.survey.compare_names("shop.known", uuid)
+    world.list_twice()
     assert world.survey.compare_names("shop.known", uuid)
     assert not world.ledger.seen_names()
 
@@ -375,4 +377,26 @@ def test_the_first_name_of_a_table_keeps_its_files_waiting_where_a_fold_that_was
     assert "zoo.copy may be a second entry of it" in world.survey.why_not("zoo.second")
     world.lab.catalog.drop_table("zoo.copy")
     world.list()
+    assert not world.survey.compare_names("zoo.second", uuid)
+    world.list_twice()
     assert world.survey.compare_names("zoo.second", uuid)
+
+
+@pytest.mark.parametrize("wrong", ["empty", "one less"])
+def test_one_list_without_a_name_does_not_end_it(world, wrong):
+    """A catalog that is restarted, or a replica that lags, for a minute; then the name refuses, and nobody else knows of it."""
+    uuid = uuid_of(world.lab.catalog.load_table("zoo.copy"))
+    world.known = {uuid: "zoo.copy"}
+    world.list()
+    world.turns(2)
+    whole = world.catalog.names()
+    names = [] if wrong == "empty" else [one for one in whole.names if one != "zoo.copy"]
+    world.survey.listed(replace(whole, names=names), world.passed_s, 1e9, is_whole=True)
+    world.passed_s += 60.0
+    world.list()
+    world.passed_s += 3600.0
+    if wrong == "empty":
+        world.survey.listed(replace(whole, names=names), world.passed_s, 1e9, is_whole=True)
+    world.list()
+
+    assert world.ledger.seen_names()["zoo.copy"] == uuid

@@ -206,7 +206,7 @@ class Survey:
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._unknown.keep(there, listing.hides)
-        self.seen_names.end_but(there, listing.hides)
+        self.seen_names.end_but(there, listing.hides, asked_s)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._first &= known
         self._told &= there

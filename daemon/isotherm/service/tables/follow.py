@@ -81,7 +81,7 @@ class Follower:
         self._missing = MissingTables(fold, lists, monotonic_s)
         self._two_names = TwoNames()
         self._seen_names = seen_names
-        self._hidden_names = HiddenNames(seen_names, lists, catalog, monotonic_s)
+        self._hidden_names = HiddenNames(seen_names, lists, catalog, reading_time, monotonic_s)
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog

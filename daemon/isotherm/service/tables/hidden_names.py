@@ -1,17 +1,28 @@
 """Names that lists do not show: whether one of our tables still has such a name, only the name itself says.
 
-A table that was renamed out of a namespace that nobody may list would else keep its files for ever.
+A table that was renamed out of a namespace that nobody may list would else keep its files for ever. It is asked in the loop, so
+one name at a time, and for a twentieth of the time at most, however long answers take.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.service.ports import Catalog, TableMissing, Unavailable
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.missing_tables import GONE_AFTER_S
+from isotherm.service.tables.reading_time import ReadingTime
 from isotherm.service.tables.seen_names import SeenNames
+
+LONGEST_PAUSE_S = 3600.0
+"""A name that gives no answer is asked ever more rarely, down to this."""
+LONGEST_BETWEEN_S = 3 * GONE_AFTER_S
+"""Two answers that a name is not there count as two in a row up to this: what lies between nobody has seen."""
+REST = 20
+"""So many times as long as an answer took, no other name is asked."""
+
+_Name = tuple[str, str]
+"""A name, and the uuid of the table that it was."""
 
 
 @dataclass(slots=True)
@@ -21,33 +32,48 @@ class HiddenNames:
     seen_names: SeenNames
     lists: CatalogLists
     catalog: Catalog
+    reading_time: ReadingTime
     monotonic_s: Callable[[], float]
-    _asked_s: dict[str, float] = field(default_factory=dict)
-    """By name: when it was asked for last."""
-    _missing: set[str] = field(default_factory=set)
-    """Those that were not there then: a replica that lags says so once."""
+    _again_s: dict[_Name, float] = field(default_factory=dict)
+    """When it may be asked again."""
+    _pause_s: dict[_Name, float] = field(default_factory=dict)
+    """How long it is left alone, where it gave no answer."""
+    _missing_s: dict[_Name, float] = field(default_factory=dict)
+    """When it was not there: a replica that lags says so once."""
+    _rests_until_s: float = float("-inf")
 
     def ask(self, table: TableId) -> None:
         """End the other names of a table under which the catalog has none, twice, so long apart that no replica lags."""
         newest, now_s = self.lists.newest, self.monotonic_s()
+        if newest is None or now_s < self._rests_until_s:
+            return
         for name in self.seen_names.of(table.uuid):
-            if name == table.name or newest is None or not newest.hides(name):
-                continue
-            if now_s < self._asked_s.get(name, float("-inf")) + GONE_AFTER_S:
-                continue
-            self._asked_s[name] = now_s
-            self._ask(name, table.uuid)
+            key = name, table.uuid
+            if name == table.name or not newest.hides(name):
+                self._forget(key)
+            elif now_s >= self._again_s.get(key, float("-inf")):
+                self.reading_time.tick()  # another table was loaded just before
+                self._ask(key)
+                self._rests_until_s = self.monotonic_s() + REST * (self.monotonic_s() - now_s)
+                return
 
-    def _ask(self, name: str, uuid: str) -> None:
-        is_over, was_missing = False, name in self._missing
-        self._missing.discard(name)
+    def _ask(self, key: _Name) -> None:
+        name, uuid = key
+        is_over, now_s, before_s = False, self.monotonic_s(), self._missing_s.pop(key, None)
+        pause_s = self._pause_s.pop(key, GONE_AFTER_S)
+        self._again_s[key] = now_s + GONE_AFTER_S
         try:
-            with suppress(Unavailable):  # then nobody knows
-                is_over = self.catalog.load(name).table.uuid != uuid
+            is_over = self.catalog.lies_in_time(name).uuid != uuid
         except TableMissing:
-            is_over = was_missing
-            self._missing.add(name)
+            is_over = before_s is not None and now_s - before_s <= LONGEST_BETWEEN_S
+            self._missing_s[key] = now_s
+        except Unavailable:  # then nobody knows
+            self._pause_s[key] = min(2 * pause_s, LONGEST_PAUSE_S)
+            self._again_s[key] = now_s + pause_s
         if is_over:
             self.seen_names.end_of(uuid, [name])
-            self._missing.discard(name)
-            del self._asked_s[name]
+            self._forget(key)
+
+    def _forget(self, key: _Name) -> None:
+        for times in (self._again_s, self._pause_s, self._missing_s):
+            times.pop(key, None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from isotherm.service.ports import Looked
+from isotherm.service.tables.missing_tables import GONE_AFTER_S
 from isotherm.store.ledger import Ledger
 
 
@@ -17,6 +18,8 @@ class SeenNames:
 
     ledger: Ledger
     _uuids: dict[str, str] = field(init=False)
+    _away_s: dict[str, float] = field(default_factory=dict)
+    """By name: when the first list was asked for that did not have it, and none has had it since."""
 
     def __post_init__(self) -> None:
         self._uuids = self.ledger.seen_names()
@@ -28,8 +31,8 @@ class SeenNames:
     def keep(self, uuids: Mapping[str, str]) -> None:
         """These were seen to be tables of ours."""
         new = {name: uuid for name, uuid in uuids.items() if self._uuids.get(name) != uuid}
-        self._uuids |= new
         self.ledger.keep_seen_names(new)
+        self._uuids |= new
 
     def end_others(self, looked: Looked) -> None:
         """A look has found names: those that are another table by now are over."""
@@ -43,10 +46,17 @@ class SeenNames:
     def _end(self, names: Collection[str]) -> None:
         """These are something else, or not there any more."""
         over = self._uuids.keys() & names
+        self.ledger.end_seen_names(over)
         for name in over:
             del self._uuids[name]
-        self.ledger.end_seen_names(over)
+            self._away_s.pop(name, None)
 
-    def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool]) -> None:
-        """Only these may still be entries, and those of which the list did not say whether they are there."""
-        self._end([name for name in self._uuids.keys() - names if not is_hidden(name)])
+    def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool], asked_s: float) -> None:
+        """A list has these names, and was asked for then. Those that it does not have are over once another one says so.
+
+        That one was asked for minutes later, and none between had them: a catalog that is restarted, or a replica that lags,
+        leaves out what is there. Nor does a list without any name say something, or one that hides a name.
+        """
+        away = {name for name in self._uuids.keys() - names if not is_hidden(name)} if names else set()
+        self._away_s = {name: self._away_s.get(name, asked_s) for name in away}
+        self._end([name for name, since_s in self._away_s.items() if asked_s - since_s >= GONE_AFTER_S])
