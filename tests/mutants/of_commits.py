@@ -591,4 +591,12 @@ MUTANTS = (
         "for group in ():",
         "iceberg/compaction/test_regrouped_manifests.py::test_no_file_is_another_and_each_partition_is_in_one_manifest",
     ),
+    Mutant(
+        "all entries of manifests that are regrouped are held, however many columns they speak of",
+        SNAPSHOT,
+        "if values > MOST_VALUES:",
+        "if False:",
+        "iceberg/compaction/test_commit_memory.py::"
+        "test_manifests_are_regrouped_only_where_what_they_hold_has_room",
+    ),
 )

@@ -30,8 +30,8 @@ COLUMNS = range(100, 140)
 MIB = 1024 * 1024
 
 
-def in_one_manifest(root: Path, files: int) -> tuple[Any, Table]:
-    """A table of one manifest: three files of one partition, and many files, which nobody reads, of others."""
+def in_few_manifests(root: Path, files: int, count: int) -> tuple[Any, Table]:
+    """A table of so many manifests: three files of one partition, and many files, which nobody reads, of others."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{root}/c.db", warehouse=f"file://{root}/w")
     catalog.create_namespace("db")
     schema = Schema(
@@ -45,25 +45,34 @@ def in_one_manifest(root: Path, files: int) -> tuple[Any, Table]:
     metadata, head = table.metadata, table.current_snapshot()
     assert head is not None
 
-    def every() -> Any:
-        for manifest in read_manifest_list(table.io, head.manifest_list):
+    def some(part: int) -> Any:
+        for manifest in read_manifest_list(table.io, head.manifest_list)[part::count]:
             yield from map(existing, entries(Manifest.read(table.io, manifest.manifest_path), manifest))
         numbers = {number: 1_000_000 + number for number in COLUMNS}
         texts = dict.fromkeys(COLUMNS, b"a bound of sixteen")
-        for number in range(files):
+        for number in range(part, files, count):
             file = WrittenFile(
                 f"file:///nowhere/{number}.parquet", 1, 1, numbers, numbers, numbers, {}, texts, texts, ()
             )
-            other = PartitionKey(f'{{"1000":{number % 2 * 2}}}')
+            other = PartitionKey(f'{{"1000":{number // count % 2 * 2}}}')
             yield added(file, partition_record(metadata, 0, other), head.snapshot_id, 1)
 
     snapshot_id, folder = metadata.new_snapshot_id(), f"{table.location()}/metadata"
     number = metadata.next_sequence_number()
-    merged = write_manifest(
-        table.io, metadata, f"{folder}/merged.avro", 0, ManifestContent.DATA, snapshot_id, every()
-    )
+    merged = [
+        write_manifest(
+            table.io,
+            metadata,
+            f"{folder}/merged{part}.avro",
+            0,
+            ManifestContent.DATA,
+            snapshot_id,
+            some(part),
+        )
+        for part in range(count)
+    ]
     write_manifest_list(
-        table.io, metadata, f"{folder}/merged-list.avro", snapshot_id, head.snapshot_id, number, [merged]
+        table.io, metadata, f"{folder}/merged-list.avro", snapshot_id, head.snapshot_id, number, merged
     )
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
@@ -81,7 +90,7 @@ def in_one_manifest(root: Path, files: int) -> tuple[Any, Table]:
 
 def test_a_commit_holds_a_few_entries_of_a_manifest_of_many(tmp_path: Path) -> None:
     """All entries of 2,000 files with the statistics of 40 columns take 30 MiB, and are 0.3 MiB on disk."""
-    catalog, table = in_one_manifest(tmp_path, 2_000)
+    catalog, table = in_few_manifests(tmp_path, 2_000, 1)
     job = bound(table, OURS)
     rewrite = rewritten(table, job)
 
@@ -93,3 +102,19 @@ def test_a_commit_holds_a_few_entries_of_a_manifest_of_many(tmp_path: Path) -> N
     assert OutcomeKind.DONE is outcome.kind
     assert table.refresh().inspect.files().num_rows == 2_001
     assert peak < 16 * MIB
+
+
+def test_manifests_are_regrouped_only_where_what_they_hold_has_room(tmp_path: Path) -> None:
+    """All entries of 6,000 such files would take 90 MiB; what was read of them by then is let go."""
+    catalog, table = in_few_manifests(tmp_path, 6_000, 3)
+    job = bound(table, OURS)
+    rewrite = rewritten(table, job)
+
+    tracemalloc.start()
+    outcome = commit(catalog, job, rewrite)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert table.refresh().inspect.files().num_rows == 6_001
+    assert peak < 60 * MIB

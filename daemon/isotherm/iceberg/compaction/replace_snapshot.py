@@ -36,7 +36,7 @@ from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
 from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
-from isotherm.iceberg.manifests.regrouping import alike, divided
+from isotherm.iceberg.manifests.regrouping import MOST_VALUES, alike, divided, values_in
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,
@@ -189,7 +189,8 @@ class ReplaceSnapshot:
             self.regrouped = {}
             for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):
                 some = [left[_which(manifest)] for manifest in group]
-                self.regrouped[_left_by(some)] = self._by_partition(table, some)
+                if (stated := self._held(table, some)) is not None:
+                    self.regrouped[_left_by(some)] = self._by_partition(table, some, stated)
         found: list[ManifestFile] = []
         gone: set[_Which] = set()
         for key, written in self.regrouped.items():
@@ -199,13 +200,25 @@ class ReplaceSnapshot:
                 gone.update(names)
         return found + [self._restated(table, *one) for which, one in left.items() if which not in gone]
 
-    def _by_partition(self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]]) -> list[ManifestFile]:
-        """Manifests with the entries of several, without the files that leave, in the order of their partitions."""
+    def _held(self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]]) -> list[ManifestEntry] | None:
+        """What several manifests say without the files that leave, or None where that is too much to be held at once."""
         every: list[ManifestEntry] = []
+        values = 0
         for manifest, leaving in some:
-            stated = list(self._stated(table, manifest, leaving))
-            _check_left(manifest, leaving, sum(one.status == ManifestEntryStatus.DELETED for one in stated))
-            every += stated
+            files = 0
+            for entry in self._stated(table, manifest, leaving):
+                every.append(entry)
+                files += entry.status == ManifestEntryStatus.DELETED
+                values += values_in(entry)
+                if values > MOST_VALUES:
+                    return None
+            _check_left(manifest, leaving, files)
+        return every
+
+    def _by_partition(
+        self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]], every: Sequence[ManifestEntry]
+    ) -> list[ManifestFile]:
+        """Manifests with these entries, in the order of their partitions."""
         first = some[0][0]
         found = [
             self._write(table, first.partition_spec_id, first.content, part)

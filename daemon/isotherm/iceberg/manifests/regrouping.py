@@ -16,8 +16,9 @@ from isotherm.iceberg.manifests.merging import live_entries
 
 MOST_BYTES = 2 * 1024**2
 MOST_ENTRIES = 20_000
-"""So much of some manifests, and so many entries, are held at once at most: some 50 MB with twenty columns of bounds. Larger
-ones are written anew one after the other, as they are."""
+MOST_VALUES = 400_000
+"""So much of some manifests, so many entries, and so many sizes, counts and bounds of columns in these are held at once at
+most: some 60 MB, of 3,000 entries with twenty columns. Larger ones are written anew one after the other, as they are."""
 
 
 def alike(manifests: Iterable[ManifestFile]) -> list[tuple[ManifestFile, ...]]:
@@ -46,11 +47,20 @@ def divided(entries: Iterable[ManifestEntry], parts: int) -> list[list[ManifestE
     return found
 
 
-def _place(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
-    """A partition's values, those that are null last."""
+def values_in(entry: ManifestEntry) -> int:
+    """How many sizes, counts and bounds an entry holds, of all its columns, and the entry itself."""
+    return 1 + sum(len(one) for one in entry.data_file._data if isinstance(one, dict))  # noqa: SLF001 (whatever it has)
+
+
+def _place(entry: ManifestEntry) -> tuple[tuple[bool, str, bool, Any], ...]:
+    """A partition's values, those that are null last. No two of different types are compared, and no NaN with a number."""
     record = entry.data_file.partition
-    values = [record[place] for place in range(len(record))]
-    return tuple((value is None, 0 if value is None else value) for value in values)
+    return tuple(map(_comparable, (record[place] for place in range(len(record)))))
+
+
+def _comparable(value: Any) -> tuple[bool, str, bool, Any]:
+    is_null, is_nan = value is None, value != value  # noqa: PLR0124 (which NaN alone is)
+    return is_null, type(value).__name__, is_nan, 0 if is_null or is_nan else value
 
 
 def _fits(group: Sequence[ManifestFile]) -> bool:
