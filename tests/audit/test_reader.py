@@ -221,15 +221,18 @@ def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(cata
     assert [one.valid_through_ms for one in commits_of(catalog.load_table(NAME))] == [None] * 4
 
 
+@pytest.mark.parametrize(
+    "broken", [OSError("503: slow down"), EOFError("read 0 bytes"), SystemError("negative size")]
+)
 @pytest.mark.parametrize("what", ["a manifest list", "a manifest", "a look"])
 def test_what_cannot_be_read_is_not_looked_at(
-    catalog: Any, monkeypatch: pytest.MonkeyPatch, what: str
+    catalog: Any, monkeypatch: pytest.MonkeyPatch, what: str, broken: Exception
 ) -> None:
     """A store that did not answer made a proof: what was not read had nothing missing."""
     table = catalog.load_table(NAME)
     whole = files_checked(table)
     assert (whole.missing, whole.unread) == ((), ())
-    broken, real = OSError("503: slow down"), table.io.new_input
+    real = table.io.new_input
 
     class Away:
         def __init__(self, location: str) -> None:

@@ -47,7 +47,7 @@ from isotherm.store.ledger import Ledger
 ROWS_COMPARED = 20
 LOOKERS = 16
 """Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
-UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)
+UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException, EOFError, SystemError, MemoryError)
 """A file that is gone, a store that does not answer, or what PyIceberg cannot read: either way the evidence cannot be
 had now."""
 

@@ -16,8 +16,9 @@ from isotherm.service.tables.seen_names import SeenNames
 
 LONGEST_PAUSE_S = 3600.0
 """A name that gives no answer is asked ever more rarely, down to this."""
-LONGEST_BETWEEN_S = 3 * GONE_AFTER_S
-"""Two answers that a name is not there count as two in a row up to this: what lies between nobody has seen."""
+LONGEST_BETWEEN_S = 6 * 3600.0
+"""Two answers that a name is not there count as two in a row up to this. A table that nothing happens to, or whose writer
+announces each commit, is confirmed once an hour, and its names are asked then."""
 REST = 20
 """So many times as long as an answer took, no other name is asked."""
 
@@ -38,8 +39,6 @@ class HiddenNames:
     """When it may be asked again."""
     _pause_s: dict[_Name, float] = field(default_factory=dict)
     """How long it is left alone, where it gave no answer."""
-    _missing_s: dict[_Name, float] = field(default_factory=dict)
-    """When it was not there: a replica that lags says so once."""
     _rests_until_s: float = float("-inf")
 
     def ask(self, table: TableId) -> None:
@@ -59,14 +58,15 @@ class HiddenNames:
 
     def _ask(self, key: _Name) -> None:
         name, uuid = key
-        is_over, now_s, before_s = False, self.monotonic_s(), self._missing_s.pop(key, None)
+        is_over, now_s = False, self.monotonic_s()
+        before_s = self.seen_names.missing_s.pop(key, None)
         pause_s = self._pause_s.pop(key, GONE_AFTER_S)
         self._again_s[key] = now_s + GONE_AFTER_S
         try:
             is_over = self.catalog.lies_in_time(name).uuid != uuid
         except TableMissing:
             is_over = before_s is not None and now_s - before_s <= LONGEST_BETWEEN_S
-            self._missing_s[key] = now_s
+            self.seen_names.missing_s[key] = now_s
         except Unavailable:  # then nobody knows
             self._pause_s[key] = min(2 * pause_s, LONGEST_PAUSE_S)
             self._again_s[key] = now_s + pause_s
@@ -75,5 +75,5 @@ class HiddenNames:
             self._forget(key)
 
     def _forget(self, key: _Name) -> None:
-        for times in (self._again_s, self._pause_s, self._missing_s):
+        for times in (self._again_s, self._pause_s, self.seen_names.missing_s):
             times.pop(key, None)

@@ -21,6 +21,9 @@ class SeenNames:
     _away_s: dict[str, float] = field(default_factory=dict)
     """By name: when the first list was asked for that did not have it, and none has had it since."""
 
+    missing_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By name and uuid: when the catalog had no table under a name that no list shows (`HiddenNames`)."""
+
     def __post_init__(self) -> None:
         self._uuids = self.ledger.seen_names()
 
@@ -57,6 +60,7 @@ class SeenNames:
         That one was asked for minutes later, and none between had them: a catalog that is restarted, or a replica that lags,
         leaves out what is there. Nor does a list without any name say something, or one that hides a name.
         """
+        self.missing_s = {key: at_s for key, at_s in self.missing_s.items() if key[0] not in names}
         away = {name for name in self._uuids.keys() - names if not is_hidden(name)} if names else set()
         self._away_s = {name: self._away_s.get(name, asked_s) for name in away}
         self._end([name for name, since_s in self._away_s.items() if asked_s - since_s >= GONE_AFTER_S])
