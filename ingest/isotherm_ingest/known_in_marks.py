@@ -63,6 +63,7 @@ def known_of(
         ),
         cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
         unsaid=unsaid,
+        replaced={position: said[position][2] for position in others},
     )
 
 
@@ -72,7 +73,11 @@ def with_known(mark: Mark, old: Mark | None, position: Position, known: Mapping[
         old = Mark(mark.through)
     tables, halted, since = dict(old.tables), set(old.halted), dict(old.since)
     for name, said in known.items():
-        if position in said.through and said.topic_ids.get(position[0], "") == mark.topic_id:
+        if (
+            position in said.through
+            and position not in said.replaced
+            and said.topic_ids.get(position[0], "") == mark.topic_id
+        ):
             by = "" if position in said.noted else said.uuid
             tables[name] = (by, said.vector.get(position), said.through[position])
             halted = halted | {name} if said.is_halted else halted - {name}

@@ -69,7 +69,13 @@ def encoded(mark: Mark) -> str:
     """
     behind_first = sorted(
         mark.tables.items(),
-        key=lambda item: (item[1][1] == mark.through, item[1][2] >= mark.through, item[0]),
+        # What is noted stands nowhere else.
+        key=lambda item: (
+            bool(item[1][0]),
+            item[1][1] == mark.through,
+            item[1][2] >= mark.through,
+            item[0],
+        ),
     )
     text = _plain(mark, dict(behind_first))
     if len(text.encode()) <= MOST_TEXT:

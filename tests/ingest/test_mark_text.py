@@ -152,3 +152,12 @@ def test_what_cannot_be_read_says_nothing_of_tables(text):
     with capture_logs() as logs:
         assert decoded(7, text) == Mark(7)
     assert [one["event"] for one in logs] in ([], ["mark_unreadable"])
+
+
+def test_what_is_noted_finds_room_before_all_others():
+    """A row that came when its table could not be written stands nowhere else."""
+    mark = Mark(END, "id", {**quiet(400), "shop.zzz": ("", None, 5)})
+    kept = decoded(END, encoded(mark)).tables
+
+    assert len(kept) < 400
+    assert kept["shop.zzz"] == ("", None, 5)

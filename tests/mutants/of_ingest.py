@@ -690,9 +690,9 @@ MUTANTS = (
     Mutant(
         "marks that name the table before count for nothing",
         "isotherm_ingest/known_in_marks.py",
-        "{**others, **{position: reached for",
-        "{**{position: reached for",
+        "        replaced={position: said[position][2] for position in others},\n",
+        "",
         OF_UNLISTED
-        + "test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_brought_that_by_a_driver_that_begins[shop.public.s1-True]",
+        + "test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_told_by_a_driver_that_begins[accept-shop.public.s1-False]",
     ),
 )

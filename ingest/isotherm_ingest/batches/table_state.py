@@ -97,6 +97,9 @@ class TableState:
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
                 unsaid=old.unsaid - place.next.keys(),
+                replaced={
+                    one: end for one, end in old.replaced.items() if one[0] in same and one not in place.next
+                },
                 noted=frozenset(one for one in old.noted if one[0] in same and one not in begun),
                 cuts={
                     **{one: seen for one, seen in old.cuts.items() if one[0] in same},

@@ -71,6 +71,9 @@ class Known:
     unsaid: frozenset[Position] = frozenset()
     """Of these something may have been known, and found no room in the marks."""
 
+    replaced: Mapping[Position, int] = field(default_factory=dict)
+    """How far another table of its name was seen through, where nobody could say yet that this one was made again."""
+
     @property
     def has_place(self) -> bool:
         """Whether it is known what the table had: a uuid alone, or what is only noted, does not say so."""
@@ -128,6 +131,7 @@ class Known:
             noted=self.noted | (said.noted & new),
             cuts={**self.cuts, **{one: seen for one, seen in said.cuts.items() if one in new}},
             unsaid=self.unsaid | {one for one in said.unsaid if one[0] in topics},
+            replaced={**self.replaced, **{one: end for one, end in said.replaced.items() if one in new}},
         )
 
     def made_anew(self, said: "Known", topics: Collection[str]) -> "Known":
@@ -138,6 +142,7 @@ class Known:
             through={**dict.fromkeys(had, 0), **self.through},
             topic_ids={**{topic: said.topic_ids.get(topic, "") for topic, _ in had}, **self.topic_ids},
             cuts={**{one: seen for one, seen in said.cuts.items() if one in had}, **self.cuts},
+            replaced={**{one: said.through[one] for one in had - self.through.keys()}, **self.replaced},
         )
 
     def raised(self, had: Mapping[Position, int], kafka: Kafka) -> "Known":

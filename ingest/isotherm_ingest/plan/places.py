@@ -286,6 +286,8 @@ def _since(
     if known.is_noted(position):
         return (through if has is None else has), None
     needs = start if has is None else has
+    if (reached := known.replaced.get(position, 0)) > (has or 0):
+        return has, Hole(Lost.MADE_AGAIN, position, needs, reached)
     if not is_table(known.uuid, found.uuid) and (has is None or has < through):
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
     if (has or 0) >= known.vector.get(position, 0):
