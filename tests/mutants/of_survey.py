@@ -479,7 +479,7 @@ MUTANTS = (
     Mutant(
         "one list without a name ends it",
         "service/tables/seen_names.py",
-        "if asked_s - since_s >= GONE_AFTER_S]",
+        "if asked_s - since_s >= TWICE_S]",
         "if asked_s - since_s >= 0]",
         "service/survey/test_survey_patience.py::test_one_list_without_a_name_does_not_end_it",
     ),
@@ -496,5 +496,12 @@ MUTANTS = (
         "REST * (self.monotonic_s() - now_s)",
         "0",
         "service/tables/test_hidden_names.py::test_answers_that_take_long_leave_the_loop_to_others",
+    ),
+    Mutant(
+        "a name that stays keeps others from being asked",
+        "service/tables/hidden_names.py",
+        "key = next(iter(self._due))",
+        "key = next(one for one in self._due if one[1] == table.uuid)",
+        "service/tables/test_hidden_names.py::test_a_name_that_stays_keeps_no_other_from_being_asked",
     ),
 )

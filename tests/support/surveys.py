@@ -8,8 +8,7 @@ from isotherm.service.ports import Unavailable
 from isotherm.service.survey.second_entries import SecondEntries
 from isotherm.service.survey.survey import NAMES_AT_ONCE, Survey
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.missing_tables import GONE_AFTER_S
-from isotherm.service.tables.seen_names import SeenNames
+from isotherm.service.tables.seen_names import TWICE_S, SeenNames
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 
@@ -76,7 +75,7 @@ class World:
     def list_twice(self):
         """One list does not end a name: a catalog that is restarted leaves out what is there."""
         self.list()
-        self.passed_s += GONE_AFTER_S
+        self.passed_s += TWICE_S
         self.list()
 
     def list(self, **unlisted):

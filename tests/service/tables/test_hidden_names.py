@@ -5,8 +5,7 @@ from types import SimpleNamespace
 from isotherm.contract.identity import TableId
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
 from isotherm.service.tables.hidden_names import HiddenNames
-from isotherm.service.tables.missing_tables import GONE_AFTER_S
-from isotherm.service.tables.seen_names import SeenNames
+from isotherm.service.tables.seen_names import TWICE_S, SeenNames
 from isotherm.store import Ledger
 
 OURS = TableId("ours", "zoo.new")
@@ -31,7 +30,7 @@ class World:
 
     def later(self, *answers):
         for answer in answers:
-            self.now_s += GONE_AFTER_S
+            self.now_s += TWICE_S
             self.answer = answer
             self.hidden.ask(OURS)
         return set(self.seen.of("ours"))
@@ -58,7 +57,7 @@ def test_a_name_that_is_another_table_is_over():
 def test_a_name_is_asked_now_and_then_however_often_its_table_is_confirmed():
     world = World()
     for _ in range(100):
-        world.now_s += GONE_AFTER_S / 10
+        world.now_s += TWICE_S / 10
         world.answer = Refused("403")
         world.hidden.ask(OURS)
     assert 3 <= len(world.asked) <= 6
@@ -100,6 +99,26 @@ def test_what_was_answered_of_another_table_or_before_a_list_showed_the_name_cou
     world.seen.end_but({"zoo.new", "shop.old"}, lambda _: False, world.now_s)
     assert world.later(MISSING) == {"shop.old", "zoo.new"}
     world.seen.keep({"shop.old": "another"})
-    world.now_s += GONE_AFTER_S
+    world.now_s += TWICE_S
     world.hidden.ask(TableId("another", "zoo.third"))
     assert "shop.old" in world.seen.of("another")
+
+
+def test_a_name_that_stays_keeps_no_other_from_being_asked():
+    """Its table is always confirmed just before the other one, and the loop rests after each answer."""
+    world = World()
+    world.seen.keep({"shop.gone": "theirs", "zoo.theirs": "theirs"})
+
+    def answer(name):
+        world.now_s += 0.05
+        if name == "shop.old":
+            raise Refused("403")
+        raise TableMissing("none")
+
+    world.lies_in_time = answer
+    for _ in range(8):
+        world.now_s += 3600.0
+        world.hidden.ask(OURS)
+        world.hidden.ask(TableId("theirs", "zoo.theirs"))
+    assert world.seen.of("theirs") == ["zoo.theirs"]
+    assert set(world.seen.of("ours")) == {"shop.old", "zoo.new"}

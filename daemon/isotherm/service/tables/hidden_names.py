@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from isotherm.contract.identity import TableId
 from isotherm.service.ports import Catalog, TableMissing, Unavailable
 from isotherm.service.tables.catalog_lists import CatalogLists
-from isotherm.service.tables.missing_tables import GONE_AFTER_S
 from isotherm.service.tables.reading_time import ReadingTime
-from isotherm.service.tables.seen_names import SeenNames
+from isotherm.service.tables.seen_names import TWICE_S, SeenNames
 
 LONGEST_PAUSE_S = 3600.0
 """A name that gives no answer is asked ever more rarely, down to this."""
@@ -39,29 +38,37 @@ class HiddenNames:
     """When it may be asked again."""
     _pause_s: dict[_Name, float] = field(default_factory=dict)
     """How long it is left alone, where it gave no answer."""
+    _due: dict[_Name, None] = field(default_factory=dict)
+    """Names that are to be asked, in turn."""
     _rests_until_s: float = float("-inf")
 
     def ask(self, table: TableId) -> None:
         """End the other names of a table under which the catalog has none, twice, so long apart that no replica lags."""
         newest, now_s = self.lists.newest, self.monotonic_s()
-        if newest is None or now_s < self._rests_until_s:
+        if newest is None:
             return
         for name in self.seen_names.of(table.uuid):
             key = name, table.uuid
             if name == table.name or not newest.hides(name):
                 self._forget(key)
             elif now_s >= self._again_s.get(key, float("-inf")):
-                self.reading_time.tick()  # another table was loaded just before
-                self._ask(key)
-                self._rests_until_s = self.monotonic_s() + REST * (self.monotonic_s() - now_s)
-                return
+                self._due.setdefault(key)
+        if now_s < self._rests_until_s or not self._due:
+            return
+        # Whichever table this is: another one may always be confirmed just before its own.
+        key = next(iter(self._due))
+        del self._due[key]
+        if key[0] in self.seen_names.of(key[1]) and newest.hides(key[0]):
+            self.reading_time.tick()  # another table was loaded just before
+            self._ask(key)
+            self._rests_until_s = self.monotonic_s() + REST * (self.monotonic_s() - now_s)
 
     def _ask(self, key: _Name) -> None:
         name, uuid = key
         is_over, now_s = False, self.monotonic_s()
         before_s = self.seen_names.missing_s.pop(key, None)
-        pause_s = self._pause_s.pop(key, GONE_AFTER_S)
-        self._again_s[key] = now_s + GONE_AFTER_S
+        pause_s = self._pause_s.pop(key, TWICE_S)
+        self._again_s[key] = now_s + TWICE_S
         try:
             is_over = self.catalog.lies_in_time(name).uuid != uuid
         except TableMissing:
@@ -75,5 +82,6 @@ class HiddenNames:
             self._forget(key)
 
     def _forget(self, key: _Name) -> None:
+        self._due.pop(key, None)
         for times in (self._again_s, self._pause_s, self.seen_names.missing_s):
             times.pop(key, None)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from isotherm.service.ports import Looked
-from isotherm.service.tables.missing_tables import GONE_AFTER_S
 from isotherm.store.ledger import Ledger
+
+TWICE_S = 300.0
+"""What says that a name is not there counts once another one says it so long after: replicas lag, and catalogs are restarted."""
 
 
 @dataclass(slots=True)
@@ -63,4 +65,4 @@ class SeenNames:
         self.missing_s = {key: at_s for key, at_s in self.missing_s.items() if key[0] not in names}
         away = {name for name in self._uuids.keys() - names if not is_hidden(name)} if names else set()
         self._away_s = {name: self._away_s.get(name, asked_s) for name in away}
-        self._end([name for name, since_s in self._away_s.items() if asked_s - since_s >= GONE_AFTER_S])
+        self._end([name for name, since_s in self._away_s.items() if asked_s - since_s >= TWICE_S])
