@@ -64,6 +64,7 @@ def known_of(
         cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
         unsaid=unsaid,
         replaced={position: said[position][2] for position in others},
+        by_others={position: one for position, one in said.items() if position not in mine},
     )
 
 

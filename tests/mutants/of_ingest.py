@@ -695,4 +695,12 @@ MUTANTS = (
         OF_UNLISTED
         + "test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_told_by_a_driver_that_begins[accept-shop.public.s1-False]",
     ),
+    Mutant(
+        "which topic sorts first says which of two tables of a name is the newer one",
+        "isotherm_ingest/plan/places.py",
+        "    known = None if known is None else known.as_found(found.uuid)\n",
+        "",
+        OF_UNLISTED
+        + "test_what_a_table_was_seen_through_to_in_the_listed_topic_counts_whichever_topic_sorts_first[shop.public.s2-backfill]",
+    ),
 )

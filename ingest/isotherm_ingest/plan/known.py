@@ -74,6 +74,33 @@ class Known:
     replaced: Mapping[Position, int] = field(default_factory=dict)
     """How far another table of its name was seen through, where nobody could say yet that this one was made again."""
 
+    by_others: Mapping[Position, tuple[str, int | None, int]] = field(default_factory=dict)
+    """What marks say of another table of its name: which of the two is newer, only the catalog says (`as_found`)."""
+
+    def as_found(self, uuid: str) -> "Known":
+        """The same, of the table that is there: marks of topics that were not listed may be of the one before it."""
+        mine = {one: said for one, said in self.by_others.items() if is_table(said[0], uuid)}
+        if not mine or is_table(self.uuid, uuid):
+            return self
+        theirs = {
+            one: (self.uuid, self.vector.get(one), end)
+            for one, end in self.through.items()
+            if one not in self.by_others and one not in self.noted
+        }
+        others = {one: end for one, (_, had, end) in theirs.items() if had is not None}
+        return replace(
+            self,
+            uuid=next(said[0] for said in mine.values()),
+            vector={one: had for one, (_, had, _) in mine.items() if had is not None},
+            through={
+                **{one: self.through[one] for one in self.noted},
+                **dict.fromkeys(others, 0),
+                **{one: end for one, (_, _, end) in mine.items()},
+            },
+            replaced={**others, **{one: end for one, end in self.replaced.items() if one not in mine}},
+            by_others={**theirs, **{one: said for one, said in self.by_others.items() if one not in mine}},
+        )
+
     @property
     def has_place(self) -> bool:
         """Whether it is known what the table had: a uuid alone, or what is only noted, does not say so."""

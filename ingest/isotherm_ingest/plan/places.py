@@ -74,6 +74,7 @@ def place(
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
+    known = None if known is None else known.as_found(found.uuid)
     found = recalled(found, known)
     missing = _of_other_topics(found, known, kafka, topics)
     before = kafka.cuts

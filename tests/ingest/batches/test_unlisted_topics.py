@@ -300,3 +300,39 @@ def test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_told_by_a_d
     assert {one for one in rows if one[0] == hidden} == {(hidden, 0, offset) for offset in (*kept, 4)}
     assert max(rows.values()) == 1
     assert any("table_made_again" in hole and hidden in hole for hole in holes_of(said, "shop.b"))
+
+
+@pytest.mark.parametrize("on_hole", ["backfill", "accept"])
+@pytest.mark.parametrize("hidden", [FIRST, SECOND])
+def test_what_a_table_was_seen_through_to_in_the_listed_topic_counts_whichever_topic_sorts_first(
+    on_hole, hidden
+):
+    """The marks of the other one name the table before it, and retention passes what was none of the table's."""
+    listed = SECOND if hidden == FIRST else FIRST
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(*(change(topic, offset, "b") for topic in (FIRST, SECOND) for offset in range(3)))
+    later(pipeline, 2)
+    pipeline.broker.unlisted = {hidden}
+    pipeline.start()
+    later(pipeline, 1)
+    del pipeline.lake.tables["shop.b"]
+    pipeline.send(change(listed, 3, "b"))
+    later(pipeline, 3)
+    pipeline.send(*(change(listed, offset, "a") for offset in range(4, 10)))
+    later(pipeline, 3)
+    retention_takes(pipeline, listed, 6)
+    pipeline.broker.unlisted = set()
+    with capture_logs() as said:
+        pipeline.start()
+        later(pipeline)
+        pipeline.send(change(listed, 10, "b"), change(hidden, 3, "b"))
+        later(pipeline)
+
+    rows = Counter(pipeline.lake.tables["shop.b"].rows)
+    assert not pipeline.is_left_out("b")
+    assert (listed, 0, 10) in rows
+    assert {offset for topic, _, offset in rows if topic == hidden} == (
+        {0, 1, 2, 3} if on_hole == "backfill" else {3}
+    )
+    assert max(rows.values()) == 1
+    assert not [hole for hole in holes_of(said, "shop.b") if listed in hole]
