@@ -20,6 +20,8 @@ class SeenNames:
 
     ledger: Ledger
     _uuids: dict[str, str] = field(init=False)
+    _names: dict[str, dict[str, None]] = field(default_factory=dict)
+    """By uuid, in the order in which they were seen: each confirmation asks for those of its table."""
     _away_s: dict[str, float] = field(default_factory=dict)
     """By name: when the first list was asked for that did not have it, and none has had it since."""
 
@@ -28,16 +30,21 @@ class SeenNames:
 
     def __post_init__(self) -> None:
         self._uuids = self.ledger.seen_names()
+        for name, uuid in self._uuids.items():
+            self._names.setdefault(uuid, {})[name] = None
 
     def of(self, uuid: str) -> list[str]:
         """The names that were this table."""
-        return [name for name, theirs in self._uuids.items() if theirs == uuid]
+        return list(self._names.get(uuid, ()))
 
     def keep(self, uuids: Mapping[str, str]) -> None:
         """These were seen to be tables of ours."""
         new = {name: uuid for name, uuid in uuids.items() if self._uuids.get(name) != uuid}
         self.ledger.keep_seen_names(new)
-        self._uuids |= new
+        self._let_go(self._uuids.keys() & new)
+        for name, uuid in new.items():
+            self._uuids[name] = uuid
+            self._names.setdefault(uuid, {})[name] = None
 
     def end_others(self, looked: Looked) -> None:
         """A look has found names: those that are another table by now are over."""
@@ -52,9 +59,15 @@ class SeenNames:
         """These are something else, or not there any more."""
         over = self._uuids.keys() & names
         self.ledger.end_seen_names(over)
-        for name in over:
-            del self._uuids[name]
+        self._let_go(over)
+
+    def _let_go(self, names: Collection[str]) -> None:
+        for name in names:
+            uuid = self._uuids.pop(name)
             self._away_s.pop(name, None)
+            del self._names[uuid][name]
+            if not self._names[uuid]:
+                del self._names[uuid]
 
     def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool], asked_s: float) -> None:
         """A list has these names, and was asked for then. Those that it does not have are over once another one says so.
