@@ -47,7 +47,7 @@ class Mark:
     since: Mapping[str, int] = field(default_factory=dict)
     """By table, when the newest cut was seen that what is known of it knows of; of those that know of none, nothing."""
     names: str = ""
-    """Of the names that tables of the topic got then (`names_of`); empty where a version of ingest that knew of none wrote it."""
+    """Which names the stream gave its tables then (`names_of`); empty in marks of an older ingest."""
     is_whole: bool = True
     """Whether every table found room; of one that is not among them, something may have been known."""
 
@@ -57,7 +57,7 @@ class Mark:
 
 
 def names_of(template: str) -> str:
-    """What stands for the names that a stream gives its tables: where it changes, there may be tables to be built."""
+    """Eight letters for a stream's `table`, by which a driver that begins sees that it has changed."""
     return hashlib.blake2b(template.encode(), digest_size=4).hexdigest()
 
 

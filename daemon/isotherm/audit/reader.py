@@ -49,7 +49,7 @@ LOOKERS = 16
 """Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
 UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException, EOFError, SystemError, MemoryError)
 """A file that is gone, a store that does not answer, or what PyIceberg cannot read: either way the evidence cannot be
-had now."""
+had now. The last three are what its Avro reader raises at an empty file, and at lengths that are none."""
 
 
 @dataclass(slots=True)

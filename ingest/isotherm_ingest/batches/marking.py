@@ -25,7 +25,7 @@ class Marking:
         announced: Callable[[str], str | None],
         names: Callable[[str], str],
     ) -> None:
-        """Nothing is read yet; `names` says what stands for those of a topic's tables."""
+        """Nothing is read yet. `names` gives the letters of a topic's table names (`mark_text.names_of`)."""
         self._marks, self._cuts, self._announced, self._names = marks, cuts, announced, names
         self.marked: dict[Position, Mark] = {}
         self._reminded_s = float("-inf")

@@ -89,7 +89,7 @@ class TableState:
             others = {one: had[one] for one in had if one[0] in same and one not in place.next}
             begun = {
                 one for one in place.next if one in place.vector or new.through[one] != old.through.get(one)
-            } | {hole.position for hole in place.told}  # what is told once has its place
+            } | {hole.position for hole in place.told}  # what was told is not noted any more
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
                 new,
@@ -107,8 +107,8 @@ class TableState:
                 },
             )
         elif old is not None:
-            # What is filled of topics that are not listed, or of partitions without a leader, is brought once they are there;
-            # what Kafka has dropped of it by then was told.
+            # Topics that are not listed, and partitions without a leader, are filled once they are there. What Kafka has
+            # dropped of them by then does not halt the table: it was told.
             later = {hole.position: hole for hole in place.told if hole.position not in place.next}
             ids = {topic: old.topic_ids[topic] for topic, _ in later if topic in old.topic_ids}
             through = {**{one: hole.needs for one, hole in later.items()}, **new.through}

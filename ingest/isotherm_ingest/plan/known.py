@@ -70,10 +70,8 @@ class Known:
     """Of which cuts these offsets know."""
     unsaid: frozenset[Position] = frozenset()
     """Of these something may have been known, and found no room in the marks."""
-
     replaced: Mapping[Position, int] = field(default_factory=dict)
     """How far another table of its name was seen through, where nobody could say yet that this one was made again."""
-
     by_others: Mapping[Position, tuple[str, int | None, int]] = field(default_factory=dict)
     """What marks say of another table of its name: which of the two is newer, only the catalog says (`as_found`)."""
 
@@ -142,7 +140,7 @@ class Known:
         )
 
     def recalling(self, said: "Known", topics: Collection[str]) -> "Known":
-        """The same, with what is said of it in topics that nobody could see when this became known."""
+        """The same, with what marks say of topics that were not listed when this became known."""
         new = {one for one in said.through if one[0] in topics} - self.through.keys()
         came = {one[0] for one in new}
         return replace(

@@ -6,20 +6,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
+from support.live_entries import live, manifests
 from support.rewriting import COLUMNS, SOME, bound, commit, compacted, counters, fresh, rewritten, rows
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
@@ -50,28 +49,6 @@ def append(table: Table, part: int, number: int) -> None:
     table.append(
         pa.table({"id": ids, "part": pa.array([part] * 10, pa.int32()), "text": [f"{one}" for one in ids]})
     )
-
-
-def manifests(table: Table) -> list[Any]:
-    head = table.refresh().metadata.current_snapshot()
-    assert head is not None
-    return list(read_manifest_list(table.io, head.manifest_list))
-
-
-def live(table: Table) -> dict[str, tuple[Any, ...]]:
-    """Every live file with all that an entry says of it, but whether it was added by this snapshot."""
-    found = {}
-    for manifest in manifests(table):
-        for entry in entries(Manifest.read(table.io, manifest.manifest_path), manifest):
-            if entry.status != ManifestEntryStatus.DELETED:
-                assert entry.data_file.file_path not in found
-                found[entry.data_file.file_path] = (
-                    entry.snapshot_id,
-                    entry.sequence_number,
-                    entry.file_sequence_number,
-                    list(entry.data_file._data),  # noqa: SLF001 (all that it says)
-                )
-    return found
 
 
 def test_every_file_is_there_as_it_was_in_fewer_manifests(catalog: Any) -> None:

@@ -15,10 +15,11 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
 from isotherm.clients.catalog import open_catalog
-from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.clients.manifests.reading import Manifest, entries
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from support.faults import FaultyCatalog
+from support.live_entries import live, manifests
 from support.rewriting import bound, commit, compacted, fresh, rewritten
 from support.spark import CATALOG
 
@@ -59,28 +60,6 @@ def key(part: int) -> PartitionKey:
     return PartitionKey(f'{{"1000":{part}}}')
 
 
-def manifests(table: Table) -> list[Any]:
-    head = table.refresh().metadata.current_snapshot()
-    assert head is not None
-    return list(read_manifest_list(table.io, head.manifest_list))
-
-
-def said(table: Table) -> dict[str, tuple[Any, ...]]:
-    """Every live file with all that an entry says of it."""
-    found = {}
-    for manifest in manifests(table):
-        for entry in entries(Manifest.read(table.io, manifest.manifest_path), manifest):
-            if entry.status != ManifestEntryStatus.DELETED:
-                assert entry.data_file.file_path not in found
-                found[entry.data_file.file_path] = (
-                    entry.snapshot_id,
-                    entry.sequence_number,
-                    entry.file_sequence_number,
-                    list(entry.data_file._data),  # noqa: SLF001 (all that it says)
-                )
-    return found
-
-
 def rows(table: Table) -> list[tuple[int, int]]:
     return sorted((row["id"], row["part"]) for row in table.refresh().scan().to_arrow().to_pylist())
 
@@ -92,11 +71,11 @@ def partitions(table: Table, manifest: Any) -> set[int]:
 
 def test_no_file_is_another_and_each_partition_is_in_one_manifest(catalog: Any) -> None:
     table = catalog.load_table(NAME)
-    before, had = said(table), rows(table)
+    before, had = live(table), rows(table)
 
     assert compacted(catalog, NAME, key(3)).kind is OutcomeKind.DONE
 
-    after = said(table)
+    after = live(table)
     theirs = {path: what for path, what in before.items() if "part=3" not in path}
     assert {path: what for path, what in after.items() if path in before} == theirs
     assert rows(table) == had
@@ -161,11 +140,11 @@ def test_whatever_comes_and_goes_rows_and_files_of_others_stay(catalog: Any, see
         elif what == "delete":
             table.refresh().delete(f"part = {part}")
         else:
-            before, had = said(table), rows(table)
+            before, had = live(table), rows(table)
             if sum(f"part={part}/" in path for path in before) < 2:
                 continue
             assert compacted(catalog, NAME, key(part)).kind is OutcomeKind.DONE
-            after = said(table)
+            after = live(table)
             assert {path: after.get(path) for path in before if f"part={part}/" not in path} == {
                 path: one for path, one in before.items() if f"part={part}/" not in path
             }

@@ -227,7 +227,7 @@ class Expire(StrictModel):
 
 class Manifests(StrictModel):
     """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
-    it, and does it along with compactions alone: those manifests that files leave are written anew by partition.
+    it. It has no job for it yet: only manifests that a compaction has to write anyway are regrouped.
     """
 
     enabled: bool = True

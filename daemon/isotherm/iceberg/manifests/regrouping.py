@@ -1,8 +1,8 @@
-"""Manifests that a commit writes anew, regrouped by partition: no more of them than before, each with partitions of its own.
+"""Manifests that a commit has to write anew are regrouped by partition: they are no more than before, and share no partition.
 
-A stream leaves in each manifest some files of each partition that it wrote. So a swap of one partition writes many manifests
-anew, and the swap of the next one the same again. Where entries lie by partition, it writes one or two; readers, and whoever
-binds a job, pass over the rest by their summaries.
+Each commit of a stream leaves a manifest with files of every partition that it wrote. A swap of one partition has to write
+all of these manifests anew, and without regrouping the next swap would do so again. Once entries lie by partition, a swap
+writes one manifest or two. Readers, and the binding of a job, skip the others by their summaries.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from isotherm.iceberg.manifests.merging import live_entries
 MOST_BYTES = 2 * 1024**2
 MOST_ENTRIES = 20_000
 MOST_VALUES = 400_000
-"""So much of some manifests, so many entries, and so many sizes, counts and bounds of columns in these are held at once at
-most: some 60 MB, of 3,000 entries with twenty columns. Larger ones are written anew one after the other, as they are."""
+"""What is held at once at most: bytes on disk, entries, and sizes, counts and bounds of columns in them. That is some 60 MB,
+or 3,000 entries with twenty columns. Manifests that hold more are written anew one after the other, and not regrouped."""
 
 
 def alike(manifests: Iterable[ManifestFile]) -> list[tuple[ManifestFile, ...]]:

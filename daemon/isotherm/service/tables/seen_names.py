@@ -24,7 +24,6 @@ class SeenNames:
     """By uuid, in the order in which they were seen: each confirmation asks for those of its table."""
     _away_s: dict[str, float] = field(default_factory=dict)
     """By name: when the first list was asked for that did not have it, and none has had it since."""
-
     missing_s: dict[tuple[str, str], float] = field(default_factory=dict)
     """By name and uuid: when the catalog had no table under a name that no list shows (`HiddenNames`)."""
 
