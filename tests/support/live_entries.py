@@ -1,30 +1,32 @@
-"""The manifests of a table's head, and every live file with all that its entry says."""
+"""Live files as a manifest has them: Parquet, of one row, of an unpartitioned table unless it is said."""
 
 from typing import Any
 
-from pyiceberg.manifest import ManifestEntryStatus
-from pyiceberg.table import Table
+from pyiceberg.manifest import FileFormat
 
-from isotherm.clients.manifests.reading import Manifest, entries, read_manifest_list
-
-
-def manifests(table: Table) -> list[Any]:
-    head = table.refresh().metadata.current_snapshot()
-    assert head is not None
-    return list(read_manifest_list(table.io, head.manifest_list))
+from isotherm.contract.identity import UNPARTITIONED
+from isotherm.core.model.files import FileKind
+from isotherm.iceberg.manifests.live import LiveEntry
 
 
-def live(table: Table) -> dict[str, tuple[Any, ...]]:
-    """Every live file with all that an entry says of it, but whether it was added by this snapshot."""
-    found = {}
-    for manifest in manifests(table):
-        for entry in entries(Manifest.read(table.io, manifest.manifest_path), manifest):
-            if entry.status != ManifestEntryStatus.DELETED:
-                assert entry.data_file.file_path not in found
-                found[entry.data_file.file_path] = (
-                    entry.snapshot_id,
-                    entry.sequence_number,
-                    entry.file_sequence_number,
-                    list(entry.data_file._data),  # noqa: SLF001 (all that it says)
-                )
-    return found
+def entry(path: str, kind: FileKind = FileKind.DATA, number: int = 1, **more: Any) -> LiveEntry:
+    values: dict[str, Any] = {"spec_id": 0, "partition": UNPARTITIONED, "size_bytes": 1, "rows": 1, **more}
+    return LiveEntry(
+        path,
+        None,
+        kind,
+        sequence_number=number,
+        file_format=FileFormat.PARQUET,
+        is_encrypted=False,
+        **values,
+    )
+
+
+def delete(
+    path: str = "d", number: int = 1, kind: FileKind = FileKind.POSITION_DELETES, **more: Any
+) -> LiveEntry:
+    return entry(path, kind, number, **more)
+
+
+def equality(number: int, **more: Any) -> LiveEntry:
+    return entry("e", FileKind.EQUALITY_DELETES, number, equality_ids=(1,), **more)

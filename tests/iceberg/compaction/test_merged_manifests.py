@@ -18,7 +18,7 @@ from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
-from support.live_entries import live, manifests
+from support.head_files import live, manifests
 from support.rewriting import COLUMNS, SOME, bound, commit, compacted, counters, fresh, rewritten, rows
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')

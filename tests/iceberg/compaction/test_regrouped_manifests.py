@@ -19,7 +19,7 @@ from isotherm.clients.manifests.reading import Manifest, entries
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from support.faults import FaultyCatalog
-from support.live_entries import live, manifests
+from support.head_files import live, manifests
 from support.rewriting import bound, commit, compacted, fresh, rewritten
 from support.spark import CATALOG
 
