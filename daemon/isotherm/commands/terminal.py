@@ -17,8 +17,9 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.kafka_client import PropertyError
+from isotherm.runtime.secrets import without_secrets
 from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
-from isotherm.runtime.text import printable, without_secrets
+from isotherm.runtime.text import printable
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError, StoreTrouble
 

@@ -32,7 +32,7 @@ from requests.exceptions import ReadTimeout, RequestException
 
 from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 from isotherm.service.ports import NoWord, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.service.tables.failing_tables import FATAL
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 
 
 class CleanStream:

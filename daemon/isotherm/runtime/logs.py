@@ -12,7 +12,8 @@ from typing import Any, Literal, TextIO
 
 import structlog
 
-from isotherm.runtime.text import printable, without_secrets
+from isotherm.runtime.secrets import without_secrets
+from isotherm.runtime.text import printable
 
 
 def configure(

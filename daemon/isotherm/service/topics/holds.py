@@ -21,7 +21,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
 from isotherm.core.partition_backoff import setback
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
 from isotherm.service.tables.failing_tables import FATAL
 from isotherm.service.topics.ledger_age import SUFFIX, LedgerAge

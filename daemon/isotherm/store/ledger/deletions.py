@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 from isotherm.store.database import Part
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine, hold_key
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 from isotherm.store.database import Part, StoreError, to_json
 from isotherm.store.ledger.rows import from_row
 

@@ -8,7 +8,7 @@ from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 from isotherm.store.database import Part, to_json
 from isotherm.store.ledger.rows import from_row
 

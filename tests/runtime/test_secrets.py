@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from isotherm.runtime import logs
-from isotherm.runtime.text import without_secrets
+from isotherm.runtime.secrets import without_secrets
 
 HIDDEN = "hunter2"
 SIGNED = "https://acct.blob.core.windows.net/lake/v1.json?sv=2024&sig=hunter2%3D"
