@@ -5,6 +5,7 @@ from mutants.mutant import Mutant
 COMMITTER = "iceberg/compaction/committer.py"
 COMMIT_CHECKS = "iceberg/compaction/commit_checks.py"
 SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
+MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 OUTCOME = "iceberg/compaction/commit_outcome.py"
 BINDING = "iceberg/compaction/binding.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
@@ -46,14 +47,14 @@ MUTANTS = (
     Mutant(
         "another table of that name is committed to",
         COMMITTER,
-        "if str(table.metadata.table_uuid) != self.job.table.uuid:",
+        "if str(table.metadata.table_uuid) != self.swaps[0].job.table.uuid:",
         "if False:",
         "iceberg/compaction/test_commit_checks.py::test_a_table_that_is_gone_or_another_one",
     ),
     Mutant(
         "files that are gone are committed",
         COMMITTER,
-        "            check_files(self.rewrite, table.io)\n",
+        "                check_files(rewrite, table.io)\n",
         "",
         (
             "iceberg/compaction/test_commit_checks.py::"
@@ -73,8 +74,8 @@ MUTANTS = (
     Mutant(
         "nobody is asked before the swap",
         COMMITTER,
-        "            self._ask(table)\n",
-        "",
+        "if self._drop(self._ask(table)):",
+        "if False:",
         "iceberg/compaction/test_commit_checks.py::test_it_is_asked_again_after_every_lost_race",
     ),
     Mutant(
@@ -187,7 +188,7 @@ MUTANTS = (
     Mutant(
         "a commit that landed is made once more",
         COMMITTER,
-        "        if done := landed(table.metadata, self.job):\n            return self._done(table, done)\n",
+        "        if done := landed(table.metadata, self.swaps[0].job):\n            return self._done(table, done)\n",
         "",
         "iceberg/compaction/test_commit_outcome.py::test_committing_twice_changes_nothing",
     ),
@@ -214,7 +215,7 @@ MUTANTS = (
     # The snapshot
     Mutant(
         "deleted rows come back in files that the job leaves alone",
-        SNAPSHOT,
+        "iceberg/compaction/leaving_files.py",
         "return not (unsaid if is_said else staying).may_be_named_by(entry)",
         "return True",
         ("iceberg/compaction/test_replace_snapshot.py::test_deletes_that_apply_to_files_that_stay_stay"),
@@ -270,14 +271,14 @@ MUTANTS = (
     ),
     Mutant(
         "deletes that came after the rewrite began do not apply to its files",
-        SNAPSHOT,
-        "data, rewrite.files, job.base_sequence_number)",
-        "data, rewrite.files, table.metadata.next_sequence_number())",
+        MANIFESTS,
+        "number, order = job.base_sequence_number, rewrite.sort_order_id",
+        "number, order = table.metadata.next_sequence_number(), rewrite.sort_order_id",
         ("iceberg/compaction/test_replace_snapshot.py::test_new_files_keep_the_starting_sequence_number"),
     ),
     Mutant(
         "deleted files come back",
-        SNAPSHOT,
+        MANIFESTS,
         "if entry.status == ManifestEntryStatus.DELETED:\n                continue",
         "if False:\n                continue",
         CONFLICTS + "test_what_happens_elsewhere_does_not_stop_us[before the commit-compaction elsewhere]",
@@ -286,7 +287,7 @@ MUTANTS = (
     Mutant(
         "a commit that landed is not found in the history",
         OUTCOME,
-        "if snapshot.summary is not None and snapshot.summary.get(JOB_ID) == job.job_id:",
+        "if job.job_id in jobs_of(summary_of(snapshot)):",
         "if False:",
         "iceberg/compaction/test_commit_outcome.py::test_committing_twice_changes_nothing",
     ),
@@ -443,7 +444,7 @@ MUTANTS = (
     ),
     Mutant(
         "deletes leave by what a lost attempt knew",
-        SNAPSHOT,
+        MANIFESTS,
         "which = *_which(manifest), frozenset(leaving)",
         "which = *_which(manifest), frozenset()",
         "iceberg/compaction/test_lost_attempts.py::"
@@ -579,21 +580,21 @@ MUTANTS = (
     ),
     Mutant(
         "what left while manifests were regrouped comes back",
-        SNAPSHOT,
+        MANIFESTS,
         "if all(which in left and frozenset(left[which][1].items()) == files for which, files in key):",
         "if True:",
         "iceberg/compaction/test_regrouped_manifests.py::test_what_left_meanwhile_does_not_come_back",
     ),
     Mutant(
         "manifests that files leave are written anew as they are, for each partition again",
-        SNAPSHOT,
+        MANIFESTS,
         "for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):",
         "for group in ():",
         "iceberg/compaction/test_regrouped_manifests.py::test_no_file_is_another_and_each_partition_is_in_one_manifest",
     ),
     Mutant(
         "all entries of manifests that are regrouped are held, however many columns they speak of",
-        SNAPSHOT,
+        MANIFESTS,
         "if values > MOST_VALUES:",
         "if False:",
         "iceberg/compaction/test_commit_memory.py::"

@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "a job is committed by a daemon that the group has put out",
         LAST_LOOK,
-        "return self.owned.moved(uuid, tenure)",
-        "return None",
+        "moved[tenure] = self.owned.moved(uuid, tenure)",
+        "moved[tenure] = None",
         "service/topics/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(
@@ -168,14 +168,14 @@ MUTANTS = (
     Mutant(
         "a request for a swap goes out uncounted",
         COMPACTIONS,
-        "return self.owned.act()",
-        "return None",
+        "refused = self.owned.act()",
+        "refused = None",
         "service/topics/test_restored_ledgers.py::test_an_act_is_counted_before_the_request_goes_out",
     ),
     Mutant(
         "the files of a job whose commit is under way are cleaned up",
         COMPACTIONS,
-        "if job_id == self._committing:",
+        "if job_id in self._committing:",
         "if False:",
         SLOW + "test_what_happens_while_a_commit_is_slow_is_seen_before_its_request[halted]",
     ),
@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         "a stopped daemon lets the commit that it waits for go",
         COMPACTIONS,
-        "self._go_on(lambda *_: stopped)",
+        "self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs})",
         "self._go_on(self._last_look)",
         SLOW + "test_a_daemon_that_stops_lets_no_request_go_that_was_about_to",
     ),
@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "a binding that lasts for rounds is taken for one that ended the daemon",
-        "service/jobs/compactions.py",
+        "service/jobs/running_compactions.py",
         "return job_id in self._binding or job_id in self._running",
         "return job_id in self._running",
         "service/jobs/test_crashing_jobs.py::test_a_binding_that_lasts_for_rounds_is_no_crash",

@@ -3,7 +3,7 @@
 from mutants.mutant import Mutant
 
 PROOF = "iceberg/compaction/proof.py"
-SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
+MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 DELETES = "iceberg/manifests/deletes.py"
 CHOICE = "iceberg/compaction/choice.py"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
@@ -21,21 +21,21 @@ MUTANTS = (
     ),
     Mutant(
         "a file leaves another partition than the job's",
-        "iceberg/compaction/replace_snapshot.py",
-        "if key == self.job.partition:",
+        MANIFESTS,
+        "if (key, identity(entry)) in leaving:",
         "if True:",
         "iceberg/compaction/test_files_named_twice.py::test_a_file_of_two_partitions_leaves_the_jobs_alone",
     ),
     Mutant(
         "a file of two partitions leaves one where deletes name it",
-        "iceberg/compaction/replace_snapshot.py",
-        "elif self.job.delete_files:",
+        MANIFESTS,
+        "elif (job_id := self.with_deletes.get(identity(entry))) is not None:",
         "elif False:",
         "iceberg/compaction/test_files_named_twice.py::test_a_file_in_the_tables_own_folder_that_is_of_two_partitions_is_found_by_the_commit",
     ),
     Mutant(
         "more files leave a manifest than were replaced",
-        "iceberg/compaction/replace_snapshot.py",
+        MANIFESTS,
         "if files != leaving.total():",
         "if False:",
         "iceberg/compaction/test_files_named_twice.py::test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it",
@@ -84,9 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "merged deletes do not apply to the youngest data",
-        SNAPSHOT,
-        "deleted_at = max(",
-        "deleted_at = min(",
+        MANIFESTS,
+        "return max((file.sequence_number for file in merged), default",
+        "return min((file.sequence_number for file in merged), default",
         "iceberg/compaction/test_delete_files.py::test_data_that_came_between_two_deletes_stays_without_its_rows",
     ),
     Mutant(
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "equality deletes leave of which nothing was written for files that stay",
-        SNAPSHOT,
+        "iceberg/compaction/leaving_files.py",
         "rest = unsaid if is_said and job.converts_equality else staying",
         "rest = unsaid if is_said else staying",
         BY_VALUES + "test_a_merge_of_position_deletes_leaves_equality_deletes_to_what_they_apply_to",
@@ -191,21 +191,21 @@ MUTANTS = (
     ),
     Mutant(
         "a merged manifest takes the place of others that hold another number of files",
-        SNAPSHOT,
+        MANIFESTS,
         "if one.existing_files_count == live_entries(group):",
         "if True:",
         "iceberg/compaction/test_merged_manifests.py::test_manifests_whose_list_counts_other_files_stay_where_they_are",
     ),
     Mutant(
         "files are lost where manifests are merged",
-        SNAPSHOT,
+        MANIFESTS,
         "            for manifest in group\n",
         "            for manifest in group[1:]\n",
         "iceberg/compaction/test_merged_manifests.py::test_every_file_is_there_as_it_was_in_fewer_manifests",
     ),
     Mutant(
         "files that left since manifests were merged come back",
-        SNAPSHOT,
+        MANIFESTS,
         "if listed.issuperset(some):",
         "if True:",
         "iceberg/compaction/test_merged_manifests.py::test_what_left_while_manifests_were_merged_does_not_come_back",

@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table chooses the folder of the file that tells its store's time",
-        "iceberg/maintainer.py",
+        "iceberg/store_clock.py",
         "if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):",
         "if not isinstance(io, PyArrowFileIO):",
         "iceberg/test_store_clock.py::"

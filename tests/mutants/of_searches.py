@@ -17,7 +17,7 @@ MUTANTS = (
     ),
     Mutant(
         "the file that tells a store's time is found by no search",
-        "iceberg/maintainer.py",
+        "iceberg/store_clock.py",
         "isotherm-clock-{uuid4()}.stats",
         "isotherm-clock-{uuid4()}.txt",
         "iceberg/test_orphans.py::"

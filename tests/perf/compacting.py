@@ -26,10 +26,10 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.model.jobs import OutcomeKind, Swap, Take
 from isotherm.demo.stack import find_java, jar_paths
 from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.committer import commit_compactions
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
@@ -191,8 +191,8 @@ def compact(table, take=None):
     while len(ended) < len(jobs):
         executor.wait(60)
         ended.update(executor.poll())
-    for job in jobs:
-        outcome = commit_compaction(table.catalog, job, ended[job.job_id], lambda _: None, now_ms())
+    swaps = [Swap(job, ended[job.job_id]) for job in jobs]
+    for outcome in commit_compactions(table.catalog, swaps, lambda *_: {}, now_ms()):
         if outcome.kind is not OutcomeKind.DONE:
             raise AssertionError(outcome)
     back_to(table, base)

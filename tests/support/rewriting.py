@@ -1,7 +1,7 @@
 """What the tests of executor and committer share: a job from bind to outcome, and Spark as the judge."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,10 +9,10 @@ from pyiceberg.table import Table
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Take
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.committer import MayCommit, commit_compactions
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
@@ -73,7 +73,24 @@ def always(_: Table) -> None:
 def commit(
     catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always, now_ms: int = NOW_MS
 ) -> Outcome:
-    return commit_compaction(catalog, job, rewrite, may_commit, now_ms, pause=lambda _: None)
+    (outcome,) = commit_together(catalog, [Swap(job, rewrite)], of_each(may_commit), now_ms)
+    return outcome
+
+
+def commit_together(
+    catalog: Any, swaps: Sequence[Swap], may_commit: MayCommit | None = None, now_ms: int = NOW_MS
+) -> list[Outcome]:
+    return commit_compactions(catalog, swaps, may_commit or of_each(always), now_ms, pause=lambda _: None)
+
+
+def of_each(may_commit: Callable[[Table], Refusal | None]) -> MayCommit:
+    """The same answer for each job."""
+
+    def answer(table: Table, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
+        refusal = may_commit(table)
+        return {} if refusal is None else {job.job_id: refusal for job in jobs}
+
+    return answer
 
 
 def compacted(catalog: Any, name: str, partition: PartitionKey, **changes: Any) -> Outcome:

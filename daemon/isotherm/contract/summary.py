@@ -18,6 +18,9 @@ class Origin(StrEnum):
 
 
 JOB_ID = "isotherm.job-id"
+"""Whose work a snapshot of ours is: of several jobs the first."""
+JOB_IDS = "isotherm.job-ids"
+"""All of them, with commas between, where one snapshot swaps the files of several."""
 
 POLICY_HASH = "isotherm.policy-hash"
 
@@ -100,6 +103,13 @@ def origin_of(summary: Mapping[str, str]) -> Origin:
     if INGEST_TOKEN in summary:
         return Origin.INGEST
     return Origin.FOREIGN
+
+
+def jobs_of(summary: Mapping[str, str]) -> tuple[str, ...]:
+    """The ids of the jobs that the snapshot with this summary has done; none where it is not ours."""
+    if JOB_ID not in summary:
+        return ()
+    return tuple(summary.get(JOB_IDS, summary[JOB_ID]).split(","))
 
 
 def committed_at_of(summary: Mapping[str, str], stamped_at_ms: int) -> int:

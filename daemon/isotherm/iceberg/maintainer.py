@@ -4,20 +4,14 @@ Nothing is decided here. Errors of the catalog become the two that the service k
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
-from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from tenacity.nap import sleep
 
-from isotherm.clients.retries import store_name
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.clock_check import apart_ms
-from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
@@ -28,8 +22,8 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
-from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.remover import deleted, sweep
+from isotherm.iceberg.store_clock import skew_ms
 from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
@@ -42,6 +36,7 @@ from isotherm.service.ports import (
     ExpiryReading,
     GoOn,
     LoadedTable,
+    MayCommit,
     NotYetKnown,
     Search,
     Sweep,
@@ -61,8 +56,10 @@ COMMIT_WAIT_S = 5.0
 """For which the loop waits for either before it goes on with its turns. Nearly every one takes less."""
 SEARCH_WAIT_S = 1.0
 """For which the loop waits for branches and tags that are looked for: a few versions are read in less."""
-CLOCK_LIMIT_S = 5.0
-"""For the small file that tells a store's time: the loop waits for it."""
+
+
+_ToCommit = tuple[Table, Sequence[CompactionJob]]
+"""Of which it is asked last whether it may be committed."""
 
 
 class IcebergMaintainer:
@@ -102,7 +99,9 @@ class IcebergMaintainer:
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._looks: Beside[Found | Refusal | Strangers] = threads.beside(LIMIT_S)
-        self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
+        self._commits: Asking[_ToCommit, Mapping[str, Refusal], Sequence[Outcome]] = threads.asking(
+            COMMIT_LIMIT_S, commit_wait_s
+        )
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
         self._found: dict[str, Sequence[str] | None] = {}
@@ -174,19 +173,24 @@ class IcebergMaintainer:
         for part in (self._bindings, self._readings, self._looks):
             part.forget(job_id)
 
-    def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
-        """Begin to swap the files in."""
-        self._commits.start(
-            lambda may_commit: committer.commit_compaction(
-                self._catalog, job, rewrite, may_commit, self._now_ms(), self._pause, self._clock_s
-            )
-        )
+    def start_commit(self, swaps: Sequence[Swap]) -> None:
+        """Begin to swap the files of some jobs in."""
 
-    def committed(
-        self, name: str, may_commit: Callable[[LoadedTable], Refusal | None]
-    ) -> Outcome | BaseException | None:
-        """What the commit came to, or None where it goes on."""
-        return self._commits.go_on(lambda table: may_commit(loaded_table(table, name)))
+        def work(ask: Callable[[_ToCommit], Mapping[str, Refusal]]) -> Sequence[Outcome]:
+            return committer.commit_compactions(
+                self._catalog,
+                swaps,
+                lambda table, jobs: ask((table, jobs)),
+                self._now_ms(),
+                self._pause,
+                self._clock_s,
+            )
+
+        self._commits.start(work)
+
+    def committed(self, name: str, may_commit: MayCommit) -> Sequence[Outcome] | BaseException | None:
+        """What the commit came to for each job, or None where it goes on."""
+        return self._commits.go_on(lambda asked: may_commit(loaded_table(asked[0], name), asked[1]))
 
     def settled(
         self,
@@ -328,23 +332,8 @@ class IcebergMaintainer:
         self._sweeps.stop(uuid)
 
     def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
-        """How far this machine's clock is ahead of the store's, as a file written now shows.
-
-        A table that is not written at all gets no such file either.
-        """
-        table: Table = loaded.handle
-        io = table.io
-        if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):
-            return None
-        # A new name each time: no file is ever written over another one. Where it may not be deleted, a search finds it by
-        # this ending.
-        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.stats"
-        with translated(f"the store of {loaded.table}"):
-            before_ms = self._now_ms()
-            written_at = self._threads.within(
-                CLOCK_LIMIT_S, store_name(location), lambda: _written_at(io, location)
-            )
-        return None if written_at is None else apart_ms(before_ms, written_at, self._now_ms())
+        """How far this machine's clock is ahead of the store's, as a file written now shows."""
+        return skew_ms(loaded, self._now_ms, self._threads)
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""
@@ -368,17 +357,6 @@ class IcebergMaintainer:
         self._sweeps.close()
         self._looks.close()
         self._searches.close()
-
-
-def _written_at(io: PyArrowFileIO, location: str) -> datetime | None:
-    """When a small file was written that is written now, by the store's clock; the file is deleted."""
-    with io.new_output(location).create() as stream:
-        stream.write(b"What time is it?")
-    scheme, authority, path = io.parse_location(location, io.properties)
-    written_at: datetime | None = io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
-    with suppress(OSError):
-        io.delete(location)
-    return written_at
 
 
 def _refused(err: BaseException) -> Refusal | Unavailable:

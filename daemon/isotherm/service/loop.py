@@ -55,7 +55,7 @@ class Service(Parts):
         ):
             self.barrier.guard(what, turn)
             self.health.ticked_at_s = self.monotonic_s()  # several parts may each wait for a dead store
-        self.pace.jobs_run(len(self.compactions))
+        self.pace.jobs_run(self.compactions.slots_taken)
         if self.rounds.is_open or self.pace.is_time(self.monotonic_s()):
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):

@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.model.jobs import OutcomeKind, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.live import live_files
@@ -218,7 +218,7 @@ def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_pat
     live = live_files(table.metadata, table.io, table.metadata.current_snapshot(), first)
     (manifest,) = table.metadata.current_snapshot().manifests(table.io)
     known = {(manifest.manifest_path, None): tuple(live[1:])}
-    snapshot = ReplaceSnapshot(job, rewritten(table, job), True, NOW, known=known)
+    snapshot = ReplaceSnapshot([Swap(job, rewritten(table, job))], True, NOW, known=known)
 
     with pytest.raises(RefusalError, match="files would leave") as refused:
         snapshot.request(table, live[1:], 0)

@@ -14,7 +14,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
+from isotherm.iceberg.compaction.replaced_manifests import ReplacedManifests
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
@@ -102,13 +102,13 @@ def test_a_stream_that_commits_while_manifests_are_merged_wins_one_race(
 ) -> None:
     table = catalog.load_table(NAME)
     job = bound(table, OURS)
-    rewrite, numbers, real = rewritten(table, job), iter(range(9, 99)), ReplaceSnapshot._one_of  # noqa: SLF001
+    rewrite, numbers, real = rewritten(table, job), iter(range(9, 99)), ReplacedManifests._one_of  # noqa: SLF001
 
-    def slow(self: ReplaceSnapshot, *arguments: Any) -> Any:
+    def slow(self: ReplacedManifests, *arguments: Any) -> Any:
         append(catalog.load_table(NAME), 2, next(numbers))
         return real(self, *arguments)
 
-    monkeypatch.setattr(ReplaceSnapshot, "_one_of", slow)
+    monkeypatch.setattr(ReplacedManifests, "_one_of", slow)
 
     assert commit(catalog, job, rewrite).kind is OutcomeKind.DONE
     assert len(table.refresh().scan().to_arrow()) == 100

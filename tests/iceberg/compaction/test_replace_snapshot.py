@@ -15,7 +15,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from isotherm.contract.summary import BEHIND_MS, committed_at_of
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite, Swap
 from isotherm.iceberg.compaction.replace_snapshot import AssertUnmoved, ReplaceSnapshot
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from support.faults import FaultyCatalog
@@ -34,7 +34,7 @@ def request(
     """What a commit would ask of the catalog, and its snapshot."""
     table = catalog.load_table(NAME)
     live = live_files(table.metadata, table.io, table.current_snapshot(), OURS)
-    asserted, updates = ReplaceSnapshot(job, rewrite, is_metastore=True, now_ms=0).request(
+    asserted, updates = ReplaceSnapshot([Swap(job, rewrite)], is_metastore=True, now_ms=0).request(
         table, [*live, *more], 0
     )
     return asserted, updates[0].snapshot

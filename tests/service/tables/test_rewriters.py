@@ -14,14 +14,13 @@ from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.rewriters import REMEMBERED_MS, WATCHED_MS
 from isotherm.iceberg import expiry
-from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.rounds.verdicts import verdicts_rest_on
 from support.builders import facts as table_facts
 from support.deleting import turn
 from support.faults import FaultyCatalog
 from support.lab import NEVER_DUE, Lab, event_of, started, uuid_of
-from support.rewriting import always, bound, rewritten
+from support.rewriting import always, bound, commit, rewritten
 
 HOUR_1 = PartitionKey('{"1000":490897}')
 HISTORY = (1, 1, 1)
@@ -45,7 +44,7 @@ def rewrite(lab, table):
         return real(of, requirements, updates)
 
     catalog = FaultyCatalog(lab.catalog, unsigned)
-    commit_compaction(catalog, job, rewritten(table, job), always, lab.now_ms(), pause=lambda _: None)
+    commit(catalog, job, rewritten(table, job), now_ms=lab.now_ms())
     return table.refresh().current_snapshot()
 
 
@@ -90,11 +89,10 @@ def against_a_conversion(service, table):
     uuid, job = uuid_of(table), replace(bound(table.refresh(), HOUR_1), converts_equality=True)
     look = service.compactions.last_look
     loaded = loaded_table(table.refresh(), "shop.orders")
-    answers = [
-        look.at(loaded, one, service.events.tenure(uuid), lambda _: None)
-        for one in (job, replace(job, converts_equality=False))
-    ]
-    return [None if one is None else one.why for one in answers]
+    jobs = {"converts": job, "applies": replace(job, converts_equality=False)}
+    tenure = service.events.tenure(uuid)
+    against = look.at(loaded, {name: (one, tenure) for name, one in jobs.items()}, lambda _: None)
+    return [against[name].why if name in against else None for name in jobs]
 
 
 @pytest.mark.parametrize("lost", ["", "fold.db"])

@@ -269,6 +269,14 @@ class Rewrite:
         return self.files + self.merged.files
 
 
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A job that was done: what is written is to take the place of what was read."""
+
+    job: CompactionJob
+    rewrite: Rewrite
+
+
 class OutcomeKind(StrEnum):
     """What came of a job. There is no fourth."""
 

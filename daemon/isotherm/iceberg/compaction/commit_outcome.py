@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.contract.summary import JOB_ID
+from isotherm.contract.summary import jobs_of
 from isotherm.core.deletion import is_of_job
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.snapshots import summary_of
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, Unavailable, without_end
 
 
@@ -146,7 +147,7 @@ def _is_beside(job: CompactionJob, entry: LiveEntry) -> bool:
 def landed(metadata: TableMetadata, job: CompactionJob) -> Outcome | None:
     """DONE where the history has a snapshot of this job, whatever became of it afterwards."""
     for snapshot in reversed(metadata.snapshots):
-        if snapshot.summary is not None and snapshot.summary.get(JOB_ID) == job.job_id:
+        if job.job_id in jobs_of(summary_of(snapshot)):
             return Outcome(
                 job.job_id,
                 OutcomeKind.DONE,

@@ -1,9 +1,12 @@
-"""The one committer: swaps the files of a job for those that an executor wrote, in a snapshot that replaces.
+"""The one committer: swaps the files of jobs for those that an executor wrote, in a snapshot that replaces.
 
-Files in, same rows out, and nothing else touched. A commit is refused unless the partition holds, at the head, exactly
-the files that the job knew, and it is Iceberg's own compare-and-swap that decides. A lost race is tried again on
+Files in, same rows out, and nothing else touched. A job is refused unless its partition holds, at the head, exactly
+the files that it knew, and it is Iceberg's own compare-and-swap that decides. A lost race is tried again on
 metadata alone. There are three ends: *done*; *failed*, when a look at the table's history does not show the job; and
 *unknown*, when a request was sent and nobody could look since.
+
+Several jobs of a table go in one commit. What stands against one of them takes that one out, and the others go on with a
+request of their own.
 
 Nothing is deleted here. The outcome says whether a request was sent, and which manifests it leaves behind; what
 becomes of them is decided by `deletion`. More about all this is in docs/designs/replace-commit.md.
@@ -11,101 +14,75 @@ becomes of them is decided by `deletion`. More about all this is in docs/designs
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
-from tenacity import Retrying, retry_if_not_exception_type, wait_exponential_jitter
 from tenacity.nap import sleep
 
 from isotherm.clients.manifests.reading import read_manifest_list
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.commit_refusals import is_busy, is_lost_race, is_refusal
 from isotherm.iceberg.compaction.commit_checks import check_files, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
+from isotherm.iceberg.compaction.patient_load import NOT_FOUND, PATIENCE_S, load_table
 from isotherm.iceberg.compaction.proof import mismatch
-from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
-from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_for
+from isotherm.iceberg.compaction.replaced_manifests import OneRefusedError
+from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition, live_files_of
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 10
 """Races that a commit may lose before it gives way: a stream that commits every 100 ms leaves room for one."""
-LOOKS = 4
-"""Times that the catalog is asked for the table before it counts as away."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
 """Between two attempts, at most: twice as long each time."""
 SENDS = 3
 """Times that one and the same request is sent when its answer is lost. The catalog lets in one of them at most."""
-PATIENCE_S = 10.0
-"""Once requests without success have taken so long, no other is sent: other commits wait for them, and each may cost
-a time-out. The same of looking at the table."""
 FRESH_S = 1.0
 """Where reading and writing manifests took longer, the table is looked at again before anybody is asked about it."""
 
-MayCommit = Callable[[Table], Refusal | None]
-"""Asked last, with the newest metadata: None, or why it must not be."""
-
-_NOT_FOUND = (NoSuchTableError, NoSuchNamespaceError)
+MayCommit = Callable[[Table, Sequence[CompactionJob]], Mapping[str, Refusal]]
+"""Asked last, with the newest metadata: which of the jobs must not be committed, by their ids, and why."""
 
 
-def commit_compaction(
+def commit_compactions(
     catalog: Catalog,
-    job: CompactionJob,
-    rewrite: Rewrite,
+    swaps: Sequence[Swap],
     may_commit: MayCommit,
     now_ms: int,
     pause: Callable[[float], None] = sleep,
     clock_s: Callable[[], float] = monotonic_s,
-) -> Outcome:
-    """Put what a job wrote in the place of what it read; never raises for what the world may do.
+) -> list[Outcome]:
+    """Put what jobs wrote in the place of what they read; never raises for what the world may do.
 
     Args:
         catalog: PyIceberg's catalog.
-        job: what was read.
-        rewrite: what was written.
+        swaps: of one table, each of a partition of its own.
         may_commit: asked before each request.
         now_ms: the time, for the snapshot.
         pause: waits so many seconds between two attempts.
         clock_s: the monotonic clock.
+
+    Returns:
+        What came of each.
     """
-    if problem := mismatch(job, rewrite):
-        return Outcome(job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
-    return _Commit(catalog, job, rewrite, may_commit, now_ms, pause, clock_s).run()
-
-
-def _place(metadata: TableMetadata) -> tuple[int | None, ...]:
-    """What a request is made for: where it differs by now, the request comes too late."""
-    return metadata.current_snapshot_id, metadata.current_schema_id, last_sequence_number(metadata)
-
-
-def _loaded(
-    catalog: Catalog,
-    name: str,
-    pause: Callable[[float], None],
-    clock_s: Callable[[], float],
-    *,
-    believes: bool,
-) -> Table:
-    """The table now; a catalog that is away for two seconds is no reason to throw a compaction away.
-
-    Where the catalog is believed, "not found" is an answer; else it is trouble like any other.
-    """
-    until_s = clock_s() + PATIENCE_S
-    retrying = Retrying(
-        stop=lambda state: state.attempt_number >= LOOKS or clock_s() >= until_s,
-        wait=wait_exponential_jitter(multiplier=0.2, max=2, jitter=0.2),
-        retry=retry_if_not_exception_type(_NOT_FOUND if believes else ()),
-        sleep=pause,
-        reraise=True,
-    )
-    return retrying(catalog.load_table, name)
+    ends: dict[str, Outcome] = {}
+    proved = []
+    for swap in swaps:
+        if problem := mismatch(swap.job, swap.rewrite):
+            job_id = swap.job.job_id
+            ends[job_id] = Outcome(job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
+        else:
+            proved.append(swap)
+    if proved:
+        ends |= _Commit(catalog, proved, may_commit, now_ms, pause, clock_s).run()
+    return [ends[swap.job.job_id] for swap in swaps]
 
 
 # --- one commit ----------------------------------------------------------------------------------------------
@@ -116,8 +93,8 @@ class _Commit:
     """The attempts of one commit, and what they share."""
 
     catalog: Catalog
-    job: CompactionJob
-    rewrite: Rewrite
+    swaps: list[Swap]
+    """Those that are not refused yet. Each was in every request that was sent."""
     may_commit: MayCommit
     now_ms: int
     pause: Callable[[float], None]
@@ -131,47 +108,73 @@ class _Commit:
     was_sent: bool = False
     lost_s: float = 0.0
     """What requests without success have taken."""
+    known: Known = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    """Every manifest and list of every attempt."""
+    ends: dict[str, Outcome] = field(default_factory=dict)
+    """By job: what came of those that were refused while others went on."""
+    has_dropped: bool = False
+    """Whether the last attempt ended with that, and not with a race."""
 
     def __post_init__(self) -> None:
-        is_metastore = isinstance(self.catalog, MetastoreCatalog)
-        self.snapshot = ReplaceSnapshot(self.job, self.rewrite, is_metastore, self.now_ms)
+        self.snapshot = self._new_snapshot()
 
-    def run(self) -> Outcome:
-        """Try until it is done, refused, or in doubt."""
+    def _new_snapshot(self) -> ReplaceSnapshot:
+        is_metastore = isinstance(self.catalog, MetastoreCatalog)
+        return ReplaceSnapshot(tuple(self.swaps), is_metastore, self.now_ms, self.known, self.written)
+
+    @property
+    def name(self) -> str:
+        """The table's."""
+        return self.swaps[0].job.table.name
+
+    def run(self) -> dict[str, Outcome]:
+        """Try until each job is done, refused, or in doubt."""
         try:
-            return self._attempts()
+            end = self._attempts()
         except RefusalError as err:
-            refusal = err.refusal
+            end = self._refused(err.refusal)
         except FATAL:
             raise
         except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
-            refusal = Refusal(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")
+            end = self._refused(Refusal(Reason.UNEXPECTED, f"{type(err).__name__}: {err}"))
+        # What the requests leave behind is the first one's: nothing of it is left behind twice.
+        for place, swap in enumerate(self.swaps):
+            leftovers = () if place else end.leftovers
+            self.ends[swap.job.job_id] = replace(end, job_id=swap.job.job_id, leftovers=leftovers)
+        return self.ends
+
+    def _refused(self, refusal: Refusal) -> Outcome:
         if self.asserted_head_id is not None:
             return self._unknown(refusal.why)
         return self._outcome(OutcomeKind.FAILED, refusal.reason, refusal.why)
+
+    def _drop(self, refusals: Mapping[str, Refusal]) -> bool:
+        """Let some jobs go, and go on without them; whether there were any.
+
+        Raises:
+            RefusalError: that of the last one.
+        """
+        for swap in tuple(self.swaps):
+            job_id = swap.job.job_id
+            if (refusal := refusals.get(job_id)) is None:
+                continue
+            if len(self.swaps) == 1:
+                raise RefusalError(refusal.reason, refusal.why)
+            self.ends[job_id] = replace(self._refused(refusal), job_id=job_id, leftovers=())
+            self.swaps.remove(swap)
+        if refusals:
+            self.snapshot, self.has_dropped = self._new_snapshot(), True
+        return bool(refusals)
 
     def _attempts(self) -> Outcome:
         for attempt in range(ATTEMPTS):
             if self.lost_s >= PATIENCE_S:
                 break
-            if attempt:
+            if attempt and not self.has_dropped:
                 # Another commit was faster, or a replica of the catalog is behind: a moment later it may be seen.
                 self.pause(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)))  # noqa: S311 (jitter)
-            table = self._load()
-            began_s = self.clock_s()
-            if done := self._already(table):
-                return done
-            if self._is_older(table.metadata):
-                continue
-            live = self._live(table)
-            if done := self._live_already(live):
-                return done
-            check_table(self.job, self.rewrite, table.metadata, live, self.now_ms)
-            check_files(self.rewrite, table.io)
-            requirements, updates = self._request(table, live, attempt)
-            if self.clock_s() - began_s > FRESH_S and _place(self._load().metadata) != _place(table.metadata):
-                continue  # whoever is asked knows what came meanwhile, and would have to go back for this
-            if done := self._send(table, requirements, updates):
+            if done := self._attempt(attempt):
                 return done
         if done := self._already(self._load()):
             return done
@@ -180,26 +183,48 @@ class _Commit:
         )
         raise RefusalError(Reason.CONTENTION, why)
 
+    def _attempt(self, attempt: int) -> Outcome | None:
+        """The end, or None where it is to be tried again."""
+        table = self._load()
+        began_s = self.clock_s()
+        if done := self._already(table):
+            return done
+        if self._is_older(table.metadata):
+            return None
+        live = self._live(table)
+        if done := self._live_already(live):
+            return done
+        self._drop(self._against(table, live))
+        self.has_dropped = False
+        try:
+            requirements, updates = self._request(table, live, attempt)
+        except OneRefusedError as err:
+            self._drop({err.job_id: err.refusal})
+            return None
+        if self.clock_s() - began_s > FRESH_S and made_for(self._load().metadata) != made_for(table.metadata):
+            return None  # whoever is asked knows what came meanwhile, and would have to go back for this
+        return self._send(table, requirements, updates)
+
     # --- looking
 
     def _load(self) -> Table:
-        name = self.job.table.name
+        name = self.name
         try:
             # After a request "not found" is trouble like any other: it may come from a proxy, or a rename.
-            table = _loaded(self.catalog, name, self.pause, self.clock_s, believes=not self.was_sent)
-        except _NOT_FOUND as err:
+            table = load_table(self.catalog, name, self.pause, self.clock_s, believes=not self.was_sent)
+        except NOT_FOUND as err:
             raise RefusalError(Reason.GONE, f"the catalog has no table {name}") from err
         except Exception as err:
             raise RefusalError(Reason.CATALOG, f"{name} cannot be loaded: {err}") from err
-        if str(table.metadata.table_uuid) != self.job.table.uuid:
+        if str(table.metadata.table_uuid) != self.swaps[0].job.table.uuid:
             raise RefusalError(
                 Reason.GONE, f"{name} is another table now: its uuid is {table.metadata.table_uuid}"
             )
         return table
 
     def _already(self, table: Table) -> Outcome | None:
-        """DONE if a request of this job has landed; else what is known of a request whose answer was lost."""
-        if done := landed(table.metadata, self.job):
+        """DONE if a request of these jobs has landed; else what is known of a request whose answer was lost."""
+        if done := landed(table.metadata, self.swaps[0].job):
             return self._done(table, done)
         metadata = table.metadata
         asserted = self.asserted_head_id, self.asserted_schema_id
@@ -219,9 +244,10 @@ class _Commit:
         metadata = table.metadata
         head = metadata.current_snapshot()
         if head is None:
-            raise RefusalError(Reason.CONFLICT, f"{self.job.table.name} has no current snapshot any more")
+            raise RefusalError(Reason.CONFLICT, f"{self.name} has no current snapshot any more")
         try:
-            return live_files(metadata, table.io, head, self.job.partition, self.snapshot.known)
+            keys = {swap.job.partition for swap in self.swaps}
+            return live_files_of(metadata, table.io, head, keys, self.known)
         except OSError as err:
             raise RefusalError(
                 Reason.STORAGE, f"reading the manifests of snapshot {head.snapshot_id}: {err}"
@@ -229,12 +255,25 @@ class _Commit:
 
     def _live_already(self, live: list[LiveEntry]) -> Outcome | None:
         """The snapshot of a commit may have been expired before anyone looked; its files are live all the same."""
-        ours = {file.path for file in self.rewrite.all_files}
+        ours = {file.path for swap in self.swaps for file in swap.rewrite.all_files}
         if not any(entry.path in ours for entry in live):
             return None
         return self._outcome(
             OutcomeKind.DONE, Reason.COMMITTED, "its files are live; its snapshot is expired", leftovers=()
         )
+
+    def _against(self, table: Table, live: list[LiveEntry]) -> dict[str, Refusal]:
+        """What stands against each job that must not be committed, as the table and its files are."""
+        found = {}
+        of_partition = by_partition(live, (swap.job.partition for swap in self.swaps))
+        for swap in self.swaps:
+            job, rewrite = swap.job, swap.rewrite
+            try:
+                check_table(job, rewrite, table.metadata, of_partition[job.partition], self.now_ms)
+                check_files(rewrite, table.io)
+            except RefusalError as err:
+                found[job.job_id] = err.refusal
+        return found
 
     # --- sending
 
@@ -250,7 +289,8 @@ class _Commit:
     def _send(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> Outcome | None:
-        """Swap, and find out what came of it. Returns None where another commit was faster: begin again.
+        """Swap, and find out what came of it. Returns None where another commit was faster, or a job was let go: begin
+        again.
 
         When an answer is lost and the history does not have us, the request may still be on its way. The very
         same request is sent again: it asserts the same head, so the catalog lets in one of the two at most.
@@ -259,7 +299,8 @@ class _Commit:
         base = table.metadata
         sent = busy = 0
         while sent < SENDS and self.lost_s < PATIENCE_S:
-            self._ask(table)
+            if self._drop(self._ask(table)):
+                return None
             sent, began_s = sent + 1, self.clock_s()
             # From here on the request may land, whatever is answered and whenever.
             self.asserted_head_id, self.was_sent = base.current_snapshot_id, True
@@ -303,17 +344,15 @@ class _Commit:
         self.asserted_head_id = None
         raise RefusalError(Reason.REFUSED, f"the catalog refused the request: {refused}") from refused
 
-    def _ask(self, table: Table) -> None:
+    def _ask(self, table: Table) -> Mapping[str, Refusal]:
         """The last question before the swap."""
         try:
-            answer = self.may_commit(table)
+            return self.may_commit(table, [swap.job for swap in self.swaps])
         except FATAL:
             raise
         except Exception as err:
             why = f"whether it may be committed cannot be told now: {err}"
             raise RefusalError(Reason.UNAVAILABLE, why) from err
-        if answer is not None:
-            raise RefusalError(answer.reason, answer.why)
 
     # --- ends
 
@@ -324,12 +363,12 @@ class _Commit:
     def _done(self, table: Table, outcome: Outcome) -> Outcome:
         """The outcome, with what lost attempts wrote and the snapshot does not use."""
         with contextlib.suppress(Exception):
-            metadata = self.catalog.load_table(self.job.table.name).metadata
+            metadata = self.catalog.load_table(self.name).metadata
             snapshot = metadata.snapshot_by_id(outcome.snapshot_id) if outcome.snapshot_id else None
             if snapshot is not None:
                 used = {one.manifest_path for one in read_manifest_list(table.io, snapshot.manifest_list)}
                 used.add(snapshot.manifest_list)
-                unused = tuple(path for path in self.snapshot.written if path not in used)
+                unused = tuple(path for path in self.written if path not in used)
                 return replace(outcome, was_sent=True, leftovers=unused)
         return replace(outcome, was_sent=True, leftovers=())
 
@@ -354,11 +393,11 @@ class _Commit:
         leftovers: tuple[str, ...] | None = None,
     ) -> Outcome:
         return Outcome(
-            self.job.job_id,
+            self.swaps[0].job.job_id,
             kind,
             reason,
             why,
             snapshot_id=snapshot_id,
             was_sent=self.was_sent,
-            leftovers=tuple(self.snapshot.written) if leftovers is None else leftovers,
+            leftovers=tuple(self.written) if leftovers is None else leftovers,
         )

@@ -1,12 +1,12 @@
 """What the summary of a snapshot says that swaps files: counters, totals, and whose work it is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics
 
-from isotherm.contract.summary import COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
+from isotherm.contract.summary import COMMITTED_AT, JOB_ID, JOB_IDS, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.jobs import Rewrite, Swap
 from isotherm.iceberg.manifests.live import LiveEntry
 
 _TOTALS = (
@@ -26,8 +26,7 @@ def no_numbers(before: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def summary(
-    job: CompactionJob,
-    rewrite: Rewrite,
+    swaps: Sequence[Swap],
     leaving: Iterable[LiveEntry],
     before: Mapping[str, str],
     now_ms: int,
@@ -37,15 +36,8 @@ def summary(
     Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
     """
     counts, vectors = UpdateMetrics(), 0
-    for file in rewrite.files:
-        counts.added_data_files += 1
-        counts.added_records += file.rows
-        counts.added_file_size += file.size_bytes
-    for file in rewrite.merged.files:
-        counts.added_delete_files += 1
-        counts.added_pos_delete_files += 1
-        counts.added_pos_deletes += file.rows
-        counts.added_file_size += file.size_bytes
+    for swap in swaps:
+        _add(swap.rewrite, counts)
     for entry in leaving:
         counts.removed_file_size += entry.size_bytes
         if entry.kind is FileKind.DATA:
@@ -69,5 +61,22 @@ def summary(
             after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
             if after >= 0:
                 totals[total] = str(after)
-    ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash, COMMITTED_AT: str(now_ms)}
-    return Summary(operation=Operation.REPLACE, **said, **{"changed-partition-count": "1"}, **totals, **ours)
+    first, ids = swaps[0].job, [swap.job.job_id for swap in swaps]
+    ours = {JOB_ID: first.job_id, POLICY_HASH: first.policy_hash, COMMITTED_AT: str(now_ms)}
+    if len(ids) > 1:
+        ours[JOB_IDS] = ",".join(ids)
+    touched = {"changed-partition-count": str(len({swap.job.partition for swap in swaps}))}
+    return Summary(operation=Operation.REPLACE, **said, **touched, **totals, **ours)
+
+
+def _add(rewrite: Rewrite, counts: UpdateMetrics) -> None:
+    """Count what was written."""
+    for file in rewrite.files:
+        counts.added_data_files += 1
+        counts.added_records += file.rows
+        counts.added_file_size += file.size_bytes
+    for file in rewrite.merged.files:
+        counts.added_delete_files += 1
+        counts.added_pos_delete_files += 1
+        counts.added_pos_deletes += file.rows
+        counts.added_file_size += file.size_bytes

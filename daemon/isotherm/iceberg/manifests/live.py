@@ -5,7 +5,7 @@ given, writes nothing, commits nothing, and reads no clock.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -121,9 +121,23 @@ def live_files(
     known: Known | None = None,
     is_stopped: IsStopped = never,
 ) -> list[LiveEntry]:
-    """The live files of a snapshot, of one partition (whatever their spec) or of all.
+    """The live files of a snapshot, of one partition or of all (`live_files_of`)."""
+    return live_files_of(
+        metadata, io, snapshot, None if partition is None else [partition], known, is_stopped
+    )
 
-    With those of a partition come the equality deletes of specs that divide nothing: they apply everywhere.
+
+def live_files_of(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partitions: Collection[PartitionKey] | None,
+    known: Known | None = None,
+    is_stopped: IsStopped = never,
+) -> list[LiveEntry]:
+    """The live files of a snapshot, of some partitions (whatever their spec) or of all.
+
+    With those of partitions come the equality deletes of specs that divide nothing: they apply everywhere.
 
     In memory are the files that are asked for, and one manifest. `known` keeps what was found in each manifest between
     calls: a manifest never changes, and a commit that lost a race looks at the same ones again. But the ids of its rows are
@@ -135,17 +149,19 @@ def live_files(
     known = {} if known is None else known
     found: list[LiveEntry] = []
     times = Counter[str]()
-    everywhere = frozenset() if partition in (None, UNPARTITIONED) else dividing_nothing(metadata)
+    is_divided = partitions is not None and UNPARTITIONED not in partitions
+    everywhere = dividing_nothing(metadata) if is_divided else frozenset[int]()
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         is_global = manifest.content == ManifestContent.DELETES and manifest.partition_spec_id in everywhere
-        if partition is not None and not is_global and not may_hold(metadata, manifest, partition):
+        wanted = None if is_global else partitions
+        if wanted is not None and not any(may_hold(metadata, manifest, one) for one in wanted):
             continue
         if is_stopped():
             raise Stopped
         path = manifest.manifest_path
         which = path, first_row_id(manifest)
         if which not in known:
-            live = _live_in(metadata, io, manifest, None if is_global else partition)
+            live = _live_in(metadata, io, manifest, wanted)
             ours = (one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
             known[which] = tuple(islice(ours, MOST_LIVE + 1))
         times[path] += bool(known[which])
@@ -156,6 +172,20 @@ def live_files(
             raise UnreadableError(
                 f"the partition has more than {MOST_LIVE} live files; no job can name them all"
             )
+    return found
+
+
+def by_partition(
+    live: Iterable[LiveEntry], partitions: Iterable[PartitionKey]
+) -> dict[PartitionKey, list[LiveEntry]]:
+    """What concerns each partition: its own files, and the deletes that apply everywhere."""
+    found: dict[PartitionKey, list[LiveEntry]] = {key: [] for key in partitions}
+    for entry in live:
+        if entry.partition in found:
+            found[entry.partition].append(entry)
+        elif entry.is_global:
+            for of_partition in found.values():
+                of_partition.append(entry)
     return found
 
 
@@ -189,17 +219,19 @@ def dividing_nothing(metadata: TableMetadata) -> frozenset[int]:
 
 
 def _live_in(
-    metadata: TableMetadata, io: FileIO, manifest: ManifestFile, partition: PartitionKey | None
+    metadata: TableMetadata, io: FileIO, manifest: ManifestFile, partitions: Collection[PartitionKey] | None
 ) -> Iterator[LiveEntry]:
     written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
     spec_id = manifest.partition_spec_id
     is_whole = spec_id in dividing_nothing(metadata)
+    wanted = None if partitions is None else {key: key for key in partitions}
     for entry in entries(written, manifest):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
         key = entry_partition_key(metadata, spec_id, entry)
-        if partition is None or key == partition:
-            yield _live_entry(entry, spec_id, key if partition is None else partition, is_whole=is_whole)
+        if wanted is None or key in wanted:
+            # One text for all files of a partition.
+            yield _live_entry(entry, spec_id, key if wanted is None else wanted[key], is_whole=is_whole)
 
 
 def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, is_whole: bool) -> LiveEntry:

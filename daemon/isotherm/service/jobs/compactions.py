@@ -2,28 +2,29 @@
 
 Binding reads manifests, which may take minutes, so it is done beside the loop; it leaves nothing behind. A job is in
 the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the table before
-anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`. A job belongs to the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`.
+anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`. A job belongs to
+the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`. What goes in one commit:
+`ended_rewrites`.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
-from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Take
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, TrySoon
-from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.job_cancellation import disturbance
 from isotherm.service.jobs.last_look import LastLook
-from isotherm.service.jobs.operations import LATE_MS, Operations, begun
+from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
+from isotherm.service.jobs.running_compactions import RunningCompactions
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import (
     Bound,
@@ -32,6 +33,7 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
+    MayCommit,
     TableMissing,
     Unavailable,
 )
@@ -47,7 +49,7 @@ from isotherm.store.ledger import Ledger, Operation
 
 
 @dataclass(slots=True, kw_only=True)
-class Compactions:
+class Compactions(RunningCompactions):
     """The compactions of this daemon."""
 
     fold: Fold
@@ -67,43 +69,6 @@ class Compactions:
     barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
-    _binding: dict[str, tuple[Operation, LoadedTable]] = field(default_factory=dict)
-    """By job id: what is being bound to its files."""
-    _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
-    _tenures: dict[str, int | None] = field(default_factory=dict)
-    """By job id: the tenure of its table under which it began."""
-    _beside: set[str] = field(default_factory=set)
-    """The ids of jobs that appends do not disturb."""
-    _rewrites: dict[str, Rewrite] = field(default_factory=dict)
-    """By job id: what was written, once that is over."""
-    _ended: deque[tuple[str, Rewrite | Refusal]] = field(default_factory=deque)
-    """Rewrites that are over, with the ids of their jobs: they are committed in turn."""
-    _committing: str = ""
-    """The id of the job whose commit is under way, or empty."""
-
-    def __len__(self) -> int:
-        return len(self._binding) + len(self._running)
-
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self._binding or job_id in self._running
-
-    def _operations(self) -> list[Operation]:
-        """Everything that was begun and is not over."""
-        return [op for op, _ in (*self._binding.values(), *self._running.values())]
-
-    def flights(self, uuid: str) -> tuple[Flight, ...]:
-        """The jobs of one table that run."""
-        return tuple(
-            Flight(
-                op.job_id, op.action, op.partition, op.base_snapshot_id, op.started_at_ms, op.bytes_planned
-            )
-            for op in self._operations()
-            if op.table.uuid == uuid
-        )
-
-    def running(self) -> dict[str, int]:
-        """How many jobs run for each table, by uuid."""
-        return dict(Counter(operation.table.uuid for operation in self._operations()))
 
     # Beginning
 
@@ -186,7 +151,7 @@ class Compactions:
         return True
 
     def finish(self) -> None:
-        """Commit what was rewritten, one job after another, or clean up after what failed.
+        """Commit what was rewritten, or clean up after what failed.
 
         A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
         """
@@ -196,35 +161,45 @@ class Compactions:
                 return
 
     def _begin_commit(self) -> bool:
-        """Begin the commit of the rewrite that ended first. Returns whether one is under way."""
-        while self._ended and self.operations.may_commit(Action.COMPACT, self._ended[0][0]):
-            job_id, result = self._ended.popleft()
+        """Begin the commit of the rewrite that ended first, and of what goes with it. Returns whether one is under way."""
+        while (job_id := self._ended.first) and self.operations.may_commit(Action.COMPACT, job_id):
+            result = self._ended.pop(job_id)
             if job_id not in self._running:
                 continue
             operation, job = self._running[job_id]
+            swaps: list[Swap] = []
             with self._ending(operation):
                 if isinstance(result, Refusal):
                     self._close(operation, job, Outcome.refused(job_id, result))
                     continue
-                self.maintainer.start_commit(job, result)
-                self._rewrites[job_id], self._committing = result, job_id
+                swaps = [Swap(job, result), *self._ended.pop_beside(job, self._running)]
+                self.maintainer.start_commit(swaps)
+                self._rewrites |= {swap.job.job_id: swap.rewrite for swap in swaps}
+                self._committing = tuple(swap.job.job_id for swap in swaps)
                 return True
+            self._ended.extend((swap.job.job_id, swap.rewrite) for swap in swaps[1:])
             self._let_go(job_id)
         return False
 
-    def _go_on(self, may_commit: Callable[[LoadedTable, CompactionJob], Refusal | None]) -> bool:
+    def _go_on(self, may_commit: MayCommit) -> bool:
         """Go on with the commit that is under way. Returns whether it is over."""
-        operation, job = self._running[self._committing]
-        result = self.maintainer.committed(operation.table.name, lambda loaded: may_commit(loaded, job))
+        name = self._running[self._committing[0]][0].table.name
+        result = self.maintainer.committed(name, may_commit)
         if result is None:
             return False
-        self._committing = ""
-        with self._ending(operation):
-            operation = self._running[job.job_id][0].with_rewrite(self._rewrites[job.job_id])
-            self._close(operation, job, self._outcome(operation, result))
-            return True
-        # What came of it the table knows; it is looked for in the next round.
-        self._let_go(job.job_id)
+        ids, self._committing = self._committing, ()
+        is_followed = False
+        for place, job_id in enumerate(ids):
+            operation, job = self._running[job_id]
+            with self._ending(operation):
+                operation = operation.with_rewrite(self._rewrites[job_id])
+                came_to = result if isinstance(result, BaseException) else result[place]
+                outcome = outcome_of(operation, came_to)
+                self._close(operation, job, outcome, is_followed=is_followed)
+                is_followed = is_followed or outcome.kind is OutcomeKind.DONE
+                continue
+            # What came of it the table knows; it is looked for in the next round.
+            self._let_go(job_id)
         return True
 
     def _ending(self, operation: Operation) -> AbstractContextManager[None]:
@@ -232,47 +207,37 @@ class Compactions:
         job_id = operation.job_id
         return self.barrier.around(operation.table.name, f"ending job {job_id}", job_id)
 
-    def _outcome(self, operation: Operation, result: Outcome | BaseException) -> Outcome:
-        """What a commit came to."""
-        if isinstance(result, Outcome):
-            return result
-        if not isinstance(result, Unavailable | TableMissing | TimeoutError):
-            raise result
-        # Nobody knows how far it came.
-        return Outcome(
-            operation.job_id,
-            OutcomeKind.UNKNOWN,
-            Reason.UNKNOWN,
-            str(result),
-            asserted_head_id=operation.asserted_head_id,
-            was_sent=True,
-        )
+    def _last_look(self, loaded: LoadedTable, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
+        """Look at everything once more, and write down that the request goes out. Returns which must not, and why."""
+        tenures = {job.job_id: (job, self._tenures.get(job.job_id)) for job in jobs}
+        against = self.last_look.at(loaded, tenures, self.cancel_touched)
+        if against:
+            return against  # the request is made anew without them, and asked about again
+        # Written down before the request goes out, so that whoever finds the jobs open knows to look for them.
+        with self.ledger.transaction():
+            for job in jobs:
+                operation = replace(
+                    self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()
+                )
+                self._running[job.job_id] = (operation, job)
+                self.ledger.save(operation, job)
+        refused = self.owned.act()
+        return {} if refused is None else {job.job_id: refused for job in jobs}
 
-    def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
-        tenure = self._tenures.get(job.job_id)
-        against = self.last_look.at(loaded, job, tenure, self.cancel_touched)
-        if against is not None:
-            return against
-        # Written down before the request goes out, so that whoever finds the job open knows to look for it.
-        operation = replace(
-            self._running[job.job_id][0], asserted_head_id=loaded.head, sent_at_ms=self.now_ms()
-        )
-        self._running[job.job_id] = (operation, job)
-        self.ledger.save(operation, job)
-        return self.owned.act()
-
-    def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
-        """The end of a compaction, whatever it was."""
+    def _close(
+        self, operation: Operation, job: CompactionJob, outcome: Outcome, *, is_followed: bool = False
+    ) -> None:
+        """The end of a compaction, whatever it was. `is_followed`: the table is known as its commit has left it."""
         rewrite = self._let_go(job.job_id)
         uuid, name = operation.table.uuid, operation.table.name
         self.fold.touch(uuid, [job.partition])
         if outcome.kind is OutcomeKind.DONE:
             self.holds.lift(uuid, HoldKind.QUARANTINE, job.partition)
             self.deletions.mark_leftovers(job, outcome.leftovers)
-            operation = replace(
-                operation, files_after=self._after_commit(name, job.partition, outcome.snapshot_id)
-            )
+            if not is_followed:
+                self._follow(name, outcome.snapshot_id)
+            state = self.fold.states(uuid, [job.partition]).get(job.partition)
+            operation = replace(operation, files_after=0 if state is None else state.data_total.files)
         elif outcome.kind is OutcomeKind.FAILED:
             others = (*operation.written, *outcome.leftovers)
             loaded = self._found(operation.table)
@@ -290,7 +255,7 @@ class Compactions:
     def _set_back(self, operation: Operation, refusal: Refusal) -> None:
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
-        rest_ms = int((Policy() if resolved is None else resolved.policy).compact.rest)
+        rest_ms = int((resolved.policy if resolved else Policy()).compact.rest)
         self.holds.set_back(operation.table, operation.partition, refusal, rest_ms)
 
     def _found(self, table: TableId) -> LoadedTable | None:
@@ -303,20 +268,15 @@ class Compactions:
         except (Unavailable, TableMissing):
             return None
 
-    def _after_commit(self, name: str, partition: PartitionKey, snapshot_id: int | None) -> int:
-        """Take our own snapshot into the state and announce it. Returns the partition's live data files."""
+    def _follow(self, name: str, snapshot_id: int | None) -> None:
+        """Take our own snapshot into the state and announce it."""
         try:
             loaded = self.follower.confirm(name)
-            if loaded is None:
-                return 0
-            if snapshot_id is not None:
+            if loaded is not None and snapshot_id is not None:
                 self.announcer.announce(loaded.table.uuid, [snapshot_id])
         except (Unavailable, TableMissing) as err:
             self.follower.suspects.add(name)
             self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
-            return 0
-        state = self.fold.states(loaded.table.uuid, [partition]).get(partition)
-        return 0 if state is None else state.data_total.files
 
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""
@@ -349,13 +309,13 @@ class Compactions:
         """Cancel everything that runs, and delete what it wrote; but for a commit that does not end now."""
         stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
         if self._committing:
-            self._go_on(lambda *_: stopped)
+            self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs})
         for operation in self._operations():
             self._cancel(operation, stopped)
 
     def _cancel(self, operation: Operation, refusal: Refusal) -> None:
         job_id = operation.job_id
-        if job_id == self._committing:
+        if job_id in self._committing:
             return  # its request may be on its way; before the next one the last look finds the same
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
@@ -371,6 +331,7 @@ class Compactions:
         """Forget a job; gives what it wrote. Where its end goes wrong, the next round finds it in the ledger."""
         self._binding.pop(job_id, None)
         self._running.pop(job_id, None)
+        self._ended.forget(job_id)
         self._tenures.pop(job_id, None)
         self._beside.discard(job_id)
         return self._rewrites.pop(job_id, None)

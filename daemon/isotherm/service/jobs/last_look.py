@@ -5,7 +5,7 @@ judged with all that its writers have said. Whether this daemon still has the ta
 question is harmless, because a swap replaces exactly the files that were read, or fails.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.core.model.jobs import CompactionJob
@@ -43,34 +43,48 @@ class LastLook:
     """The control topic could not be read to its end the last time: what is rewritten now would be thrown away."""
 
     def at(
-        self, loaded: LoadedTable, job: CompactionJob, tenure: int | None, cancel: Cancel
-    ) -> Refusal | None:
-        """Take in what is new. Returns what stands against the swap of a job, or None where it may be sent.
+        self, loaded: LoadedTable, jobs: Mapping[str, tuple[CompactionJob, int | None]], cancel: Cancel
+    ) -> dict[str, Refusal]:
+        """Take in what is new. Returns what stands against the swap of each job that must not be sent, by its id.
 
         Args:
             loaded: the table as it is now.
-            job: the job that is to be committed.
-            tenure: the one under which it began.
+            jobs: those that are to be committed, by id, each with the tenure under which it began.
             cancel: is told what the new messages touch.
         """
-        uuid = job.table.uuid
+        uuid = loaded.table.uuid
         messages = self.events.drain(DRAIN_TIMEOUT_S)
         self.is_blind = messages is None
         # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
         self._save(messages or (), cancel)
-        if not self.owned.has_still(uuid, tenure):
-            return Refusal(Reason.OWNER, MOVED)
+        found = {
+            job_id: Refusal(Reason.OWNER, MOVED)
+            for job_id, (_, tenure) in jobs.items()
+            if not self.owned.has_still(uuid, tenure)
+        }
+        if len(found) == len(jobs):
+            return found
         if messages is None:
-            return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
+            why = f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
+            return found | dict.fromkeys(jobs.keys() - found, Refusal(Reason.TOPIC, why))
         if not self.holds.refresh(DRAIN_TIMEOUT_S):
-            return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
-        if (against := self._at_table(loaded, job)) is not None:
-            return against
-        return self.owned.moved(uuid, tenure)
-
-    def _at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""
+            why = f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
+            return found | dict.fromkeys(jobs.keys() - found, Refusal(Reason.TOPIC, why))
         self.follower.confirm_loaded(loaded)
+        for job_id in jobs.keys() - found:
+            if (against := self._at_table(jobs[job_id][0])) is not None:
+                found[job_id] = against
+        moved: dict[int | None, Refusal | None] = {}
+        for job_id in jobs.keys() - found:
+            tenure = jobs[job_id][1]
+            if tenure not in moved:
+                moved[tenure] = self.owned.moved(uuid, tenure)
+            if (against := moved[tenure]) is not None:
+                found[job_id] = against
+        return found
+
+    def _at_table(self, job: CompactionJob) -> Refusal | None:
+        """What stands against a swap by the table as it is now, or None."""
         row = self.fold.table(job.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:

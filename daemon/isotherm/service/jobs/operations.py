@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind
+from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import JobEnded
-from isotherm.service.ports import Listener
+from isotherm.service.ports import Listener, TableMissing, Unavailable
 from isotherm.store.fold import TableRow
 from isotherm.store.ledger import Ledger, Operation
 
@@ -40,6 +41,23 @@ def begun(request: Request, row: TableRow, head: int, policy_hash: str, now_ms: 
         base_snapshot_id=head,
         started_at_ms=now_ms,
         bytes_planned=decision.bytes,
+    )
+
+
+def outcome_of(operation: Operation, result: Outcome | BaseException) -> Outcome:
+    """What a commit came to. Raises what is a mistake of ours."""
+    if isinstance(result, Outcome):
+        return result
+    if not isinstance(result, Unavailable | TableMissing | TimeoutError):
+        raise result
+    # Nobody knows how far it came.
+    return Outcome(
+        operation.job_id,
+        OutcomeKind.UNKNOWN,
+        Reason.UNKNOWN,
+        str(result),
+        asserted_head_id=operation.asserted_head_id,
+        was_sent=True,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
-from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Refusal
 from isotherm.core.orphans import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
@@ -98,6 +98,10 @@ class Search:
     """Paths of what was found before, and turned out to be another table's."""
 
 
+MayCommit = Callable[[LoadedTable, Sequence[CompactionJob]], Mapping[str, Refusal]]
+"""Which of some jobs must not be committed to a table as it is now, by their ids, and why."""
+
+
 class Maintainer(Protocol):
     """What changes tables: bind, rewrite, commit, expire, delete."""
 
@@ -133,16 +137,14 @@ class Maintainer(Protocol):
         """Stop a binding, a rewrite, a search or the reading for an expiry; it is not reported any more."""
         ...
 
-    def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
-        """Begin to swap the files in, beside the loop; one commit at a time."""
+    def start_commit(self, swaps: Sequence[Swap]) -> None:
+        """Begin to swap the files of some jobs of one table in, beside the loop; one commit at a time."""
         ...
 
-    def committed(
-        self, name: str, may_commit: Callable[[LoadedTable], Refusal | None]
-    ) -> Outcome | BaseException | None:
-        """Go on with the commit for a moment. Returns what it came to, or None where it is not over.
+    def committed(self, name: str, may_commit: MayCommit) -> Sequence[Outcome] | BaseException | None:
+        """Go on with the commit for a moment. Returns what each job came to, or None where it is not over.
 
-        `may_commit` is asked last before each request, by this call, and may give a reason to refuse.
+        `may_commit` is asked last before each request, by this call: which of the jobs must not be committed, and why.
         """
         ...
 

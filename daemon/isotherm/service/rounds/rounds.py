@@ -212,7 +212,7 @@ class Rounds:
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
-        jobs, away, plans = len(self.compactions), self._away(), len(self._plans)
+        jobs, away, plans = self.compactions.slots_taken, self._away(), len(self._plans)
         self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
         self.listen(RoundPlanned(plans, requests, started, seconds, held, away, hanging, overdue_s))
         self.give_up()

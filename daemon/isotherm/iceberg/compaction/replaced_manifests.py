@@ -1,0 +1,306 @@
+"""The manifests of a snapshot that swaps files: new ones, those that files leave, and small ones that are merged along.
+
+What was written for an attempt that was lost is used again where its source still stands.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.locations import SimpleLocationProvider
+from pyiceberg.table.metadata import TableMetadata
+
+from isotherm.clients.manifests.reading import Manifest, entries, first_row_id
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import CompactionJob, Swap
+from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
+from isotherm.iceberg.manifests.merging import groups, live_entries
+from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
+from isotherm.iceberg.manifests.regrouping import MOST_VALUES, alike, divided, values_in
+from isotherm.iceberg.manifests.writing import (
+    added,
+    added_deletes,
+    deleted,
+    existing,
+    next_row_id,
+    write_manifest,
+)
+
+_Which = tuple[str, int | None]
+"""A manifest, by its path and the first of its row ids, which another commit may assign after a rollback."""
+_File = tuple[str, int | None]
+"""A file, by its identity."""
+Leaving = Counter[tuple[PartitionKey, _File]]
+"""The files that leave a manifest, each with the partition that it leaves, and how often."""
+_LeftBy = tuple[tuple[_Which, frozenset[tuple[tuple[PartitionKey, _File], int]]], ...]
+
+
+class OneRefusedError(RefusalError):
+    """One of several jobs cannot be committed, and the others can."""
+
+    def __init__(self, job_id: str, refusal: Refusal) -> None:
+        super().__init__(refusal.reason, refusal.why)
+        self.job_id = job_id
+
+
+@dataclass
+class ReplacedManifests:
+    """The manifests of one commit, over all its attempts."""
+
+    swaps: Sequence[Swap]
+    known: Known
+    """The live files of the jobs' partitions by manifest; they never change."""
+    written: list[str]
+    """Every manifest and list that was written."""
+    snapshot_id: int = 0
+    """The same in every attempt, so that manifests that were written for a lost one can be used again."""
+    restated: dict[tuple[str, int | None, frozenset[tuple[PartitionKey, _File]]], ManifestFile] = field(
+        default_factory=dict
+    )
+    """What was written in the place of a manifest, by its path and the files that leave it: what applies elsewhere may
+    leave in one attempt and stay in the next."""
+    merged: dict[tuple[_Which, ...], ManifestFile] | None = None
+    """What the first attempt wrote in the place of several manifests; None before it."""
+    regrouped: dict[_LeftBy, list[ManifestFile]] | None = None
+    """What the first attempt wrote in the place of several manifests that files leave, by these; None before it."""
+    new: list[ManifestFile] | None = None
+    """What was written of the new files; they never change either."""
+    with_deletes: Mapping[_File, str] = field(default_factory=dict)
+    """Files that leave with deletes that name them, and the job of each."""
+    unmerged: str = ""
+    """Why manifests that should have been merged stay as they are, if some do."""
+
+    def replaced(
+        self, table: Table, listed: Iterable[ManifestFile], leaving: Mapping[str, Iterable[LiveEntry]]
+    ) -> list[ManifestFile]:
+        """The new list: our manifests, restated ones where files leave, and the rest as it is.
+
+        Args:
+            table: as it is now.
+            listed: the manifests of its head.
+            leaving: by job: the files that leave.
+
+        Raises:
+            OneRefusedError: the manifests speak against one of the jobs.
+            RefusalError: they speak against all.
+        """
+        jobs = {swap.job.job_id: swap.job for swap in self.swaps}
+        self.with_deletes = {
+            entry.identity: job_id
+            for job_id, some in leaving.items()
+            if jobs[job_id].delete_files
+            for entry in some
+        }
+        gone_from = {(entry.partition, entry.identity) for some in leaving.values() for entry in some}
+        if self.new is None:
+            self.new = list(self._new(table))
+        found = list(self.new)
+        kept: list[ManifestFile] = []
+        left: dict[_Which, tuple[ManifestFile, Leaving]] = {}
+        for manifest in listed:
+            if not manifest.has_added_files() and not manifest.has_existing_files():
+                continue
+            held = ((entry.partition, entry.identity) for entry in self.known.get(_which(manifest), ()))
+            if gone := Counter(one for one in held if one in gone_from):
+                if _which(manifest) in left:  # a list may name one twice
+                    found.append(self._restated(table, manifest, gone))
+                left[_which(manifest)] = manifest, gone
+            else:
+                kept.append(manifest)
+        return found + self._without(table, left) + self._merged(table, kept)
+
+    def _without(
+        self, table: Table, left: Mapping[_Which, tuple[ManifestFile, Leaving]]
+    ) -> list[ManifestFile]:
+        """What is written in the place of manifests that files leave: by partition, where they can be held at once.
+
+        The first attempt alone regroups: in a later one, those that have changed meanwhile would be read with all others.
+        """
+        if self.regrouped is None:
+            self.regrouped = {}
+            for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):
+                some = [left[_which(manifest)] for manifest in group]
+                if (stated := self._held(table, some)) is not None:
+                    self.regrouped[_left_by(some)] = self._by_partition(table, some, stated)
+        found: list[ManifestFile] = []
+        gone: set[_Which] = set()
+        for key, written in self.regrouped.items():
+            names = [which for which, _ in key]
+            if all(which in left and frozenset(left[which][1].items()) == files for which, files in key):
+                found += written
+                gone.update(names)
+        return found + [self._restated(table, *one) for which, one in left.items() if which not in gone]
+
+    def _held(self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]]) -> list[ManifestEntry] | None:
+        """What several manifests say without the files that leave, or None where that is too much to be held at once."""
+        every: list[ManifestEntry] = []
+        values = 0
+        for manifest, leaving in some:
+            files = 0
+            for entry in self._stated(table, manifest, leaving):
+                every.append(entry)
+                files += entry.status == ManifestEntryStatus.DELETED
+                values += values_in(entry)
+                if values > MOST_VALUES:
+                    return None
+            _check_left(manifest, leaving, files)
+        return every
+
+    def _by_partition(
+        self, table: Table, some: Sequence[tuple[ManifestFile, Leaving]], every: Sequence[ManifestEntry]
+    ) -> list[ManifestFile]:
+        """Manifests with these entries, in the order of their partitions."""
+        first = some[0][0]
+        found = [
+            self._write(table, first.partition_spec_id, first.content, part)
+            for part in divided(every, len(some))
+        ]
+        written = sum((one.existing_files_count or 0) + (one.deleted_files_count or 0) for one in found)
+        if written != len(every):
+            why = f"{len(every)} entries from {first.manifest_path} on were read, and {written} written"
+            raise RefusalError(Reason.MISMATCH, why)
+        return found
+
+    def _merged(self, table: Table, kept: list[ManifestFile]) -> list[ManifestFile]:
+        """The other manifests, of which small ones are merged where they are many.
+
+        The first attempt alone takes the time for that: a stream whose commits come faster would win each race.
+        """
+        if self.merged is None:
+            self.merged = {}
+            for group in groups(self._settled(table, kept), table.metadata.properties):
+                if (one := self._one_of(table, group)) is not None:
+                    self.merged[tuple(_which(manifest) for manifest in group)] = one
+        listed = {_which(manifest) for manifest in kept}
+        gone: set[tuple[str, int | None]] = set()
+        found: list[ManifestFile] = []
+        for some, one in self.merged.items():
+            # Where one of them is gone by now, or has lost a file, the others stay as they are.
+            if listed.issuperset(some):
+                found.append(one)
+                gone.update(some)
+        return found + [manifest for manifest in kept if _which(manifest) not in gone]
+
+    def _settled(self, table: Table, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+        """Those whose rows have their ids: to what no commit of version 3 has listed yet, the next one assigns them.
+
+        That may be another's.
+        """
+        has_ids = next_row_id(table.metadata) is not None
+        return [
+            one
+            for one in manifests
+            if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
+        ]
+
+    def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
+        """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
+        live = (
+            existing(entry)
+            for manifest in group
+            for entry in entries(
+                Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length), manifest
+            )
+            if entry.status != ManifestEntryStatus.DELETED
+        )
+        try:
+            one = self._write(table, group[0].partition_spec_id, group[0].content, live)
+        except Exception as err:  # noqa: BLE001 (a damaged one is no reason against a swap that does not concern it)
+            why = f"{type(err).__name__}: {err}"
+        else:
+            if one.existing_files_count == live_entries(group):
+                return one
+            why = f"they hold {one.existing_files_count} files, their list says {live_entries(group)}"
+        self.unmerged += f"; {len(group)} manifests from {group[0].manifest_path} on are not merged: {why}"
+        return None
+
+    def _new(self, table: Table) -> Iterator[ManifestFile]:
+        """What the jobs have written, a manifest for each spec, of data and of deletes."""
+        found: dict[tuple[ManifestContent, int], list[ManifestEntry]] = {}
+        for swap in self.swaps:
+            job, rewrite = swap.job, swap.rewrite
+            partition = partition_record(table.metadata, job.spec_id, job.partition)
+            data = found.setdefault((ManifestContent.DATA, job.spec_id), [])
+            number, order = job.base_sequence_number, rewrite.sort_order_id
+            data += [added(file, partition, self.snapshot_id, number, order) for file in rewrite.files]
+            deletes = found.setdefault((ManifestContent.DELETES, job.spec_id), [])
+            number = _deleted_at(job)
+            deletes += [
+                added_deletes(file, partition, self.snapshot_id, number) for file in rewrite.merged.files
+            ]
+        for (content, spec_id), some in sorted(found.items(), key=lambda one: one[0]):
+            if some:
+                yield self._write(table, spec_id, content, some)
+
+    def _restated(self, table: Table, manifest: ManifestFile, leaving: Leaving) -> ManifestFile:
+        """A manifest without the files that leave, written as it is read: a few entries are in memory."""
+        # Row ids are assigned to a manifest of version 2 by the first commit of version 3: meanwhile, perhaps.
+        which = *_which(manifest), frozenset(leaving)
+        if which in self.restated:
+            return self.restated[which]
+
+        stated = self._stated(table, manifest, leaving)
+        one = self._write(table, manifest.partition_spec_id, manifest.content, stated)
+        _check_left(manifest, leaving, one.deleted_files_count or 0)
+        self.restated[which] = one
+        return one
+
+    def _stated(self, table: Table, manifest: ManifestFile, leaving: Leaving) -> Iterator[ManifestEntry]:
+        """What a manifest says without the files that leave.
+
+        A file may be live in two partitions, as where two of Hive's had one folder. It leaves the job's alone: of the other
+        one no row was written. Which deletes apply to it there, readers do not agree about.
+        """
+        files = {file for _, file in leaving}
+        written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
+        for entry in entries(written, manifest):
+            if entry.status == ManifestEntryStatus.DELETED:
+                continue  # by an earlier snapshot: that is its news, not ours
+            if identity(entry) not in files:
+                yield existing(entry)
+                continue
+            key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
+            if (key, identity(entry)) in leaving:
+                yield deleted(entry, self.snapshot_id)
+            elif (job_id := self.with_deletes.get(identity(entry))) is not None:
+                why = f"{identity(entry)[0]} is live in {key} too, and deletes name it by its path"
+                raise OneRefusedError(job_id, Refusal(Reason.FILE_TWICE, why))
+            else:
+                yield existing(entry)
+
+    def _write(
+        self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
+    ) -> ManifestFile:
+        name = f"isotherm-{self.swaps[0].job.job_id}-m{len(self.written)}.avro"
+        location = metadata_location(table.metadata, name)
+        self.written.append(location)
+        return write_manifest(table.io, table.metadata, location, spec_id, content, self.snapshot_id, entries)
+
+
+def metadata_location(metadata: TableMetadata, name: str) -> str:
+    """Where a file of the table's metadata with this name lies."""
+    return SimpleLocationProvider(metadata.location, metadata.properties).new_metadata_location(name)
+
+
+def _deleted_at(job: CompactionJob) -> int:
+    """Merged deletes say nothing of files that are younger than the youngest of them."""
+    merged = job.delete_files if job.converts_equality else job.position_deletes
+    return max((file.sequence_number for file in merged), default=job.base_sequence_number)
+
+
+def _which(manifest: ManifestFile) -> _Which:
+    return manifest.manifest_path, first_row_id(manifest)
+
+
+def _left_by(some: Iterable[tuple[ManifestFile, Leaving]]) -> _LeftBy:
+    return tuple((_which(manifest), frozenset(leaving.items())) for manifest, leaving in some)
+
+
+def _check_left(manifest: ManifestFile, leaving: Leaving, files: int) -> None:
+    """Raises RefusalError: not exactly the files that were replaced leave a manifest."""
+    if files != leaving.total():
+        why = f"{files} files would leave {manifest.manifest_path}, and {leaving.total()} were replaced"
+        raise RefusalError(Reason.MISMATCH, why)
