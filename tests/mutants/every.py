@@ -19,6 +19,7 @@ from mutants import (
     of_rewrites,
     of_searches,
     of_service,
+    of_shared_commits,
     of_survey,
 )
 
@@ -31,6 +32,7 @@ MUTANTS = tuple(
             of_expiry,
             of_reachability,
             of_commits,
+            of_shared_commits,
             of_proofs,
             of_service,
             of_policies,

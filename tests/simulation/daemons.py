@@ -35,10 +35,6 @@ class Executor:
         self._world = world
         self._running: dict[str, tuple[CompactionJob, str]] = {}
 
-    def has_room(self) -> bool:
-        """Whether another job may start."""
-        return not self._running
-
     def running(self) -> frozenset[str]:
         """The ids of jobs."""
         return frozenset(self._running)

@@ -12,19 +12,15 @@ from isotherm.iceberg.threads import THREADS, Threads
 
 
 class InProcess:
-    """One job at a time, as the real executor's default."""
+    """Each job is done when it is started."""
 
     def __init__(self) -> None:
         self._done: dict[str, Rewrite | Refusal] = {}
-
-    def has_room(self) -> bool:
-        return not self._done
 
     def running(self) -> frozenset[str]:
         return frozenset(self._done)
 
     def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
-        assert self.has_room()
         self._done[job.job_id] = attempt(job, description, io_properties)
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
@@ -102,7 +98,8 @@ class _Asked:
         assert self._work is None
         self._work = work
 
-    def go_on(self, answer):
+    def go_on(self, answer, *, at_most_s=None):
+        del at_most_s
         work, self._work = self._work, None
         try:
             return None if work is None else work(answer)

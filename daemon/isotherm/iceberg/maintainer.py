@@ -54,6 +54,8 @@ COMMIT_LIMIT_S = 600.0
 """For a commit, or an expiry, from one question to the next: a commit reads and writes a manifest for each that its files are in."""
 COMMIT_WAIT_S = 5.0
 """For which the loop waits for either before it goes on with its turns. Nearly every one takes less."""
+BESIDE_OTHERS_S = 0.02
+"""The same where rewrites run: the next ones begin meanwhile, and what ends goes in the next commit."""
 SEARCH_WAIT_S = 1.0
 """For which the loop waits for branches and tags that are looked for: a few versions are read in less."""
 
@@ -188,9 +190,14 @@ class IcebergMaintainer:
 
         self._commits.start(work)
 
-    def committed(self, name: str, may_commit: MayCommit) -> Sequence[Outcome] | BaseException | None:
+    def committed(
+        self, name: str, may_commit: MayCommit, *, others_run: bool = False
+    ) -> Sequence[Outcome] | BaseException | None:
         """What the commit came to for each job, or None where it goes on."""
-        return self._commits.go_on(lambda asked: may_commit(loaded_table(asked[0], name), asked[1]))
+        at_most_s = BESIDE_OTHERS_S if others_run else COMMIT_WAIT_S
+        return self._commits.go_on(
+            lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), at_most_s=at_most_s
+        )
 
     def settled(
         self,

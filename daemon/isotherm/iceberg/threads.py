@@ -6,6 +6,7 @@ A simulation puts its own in their place, which does everything in turn.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Generic, TypeVar
@@ -171,12 +172,15 @@ class Asking(Generic[Question, Answer, Result]):
             asker.end.set_exception(NotBegunError(str(err)))
             asker.happened.put(None)
 
-    def go_on(self, answer: Callable[[Question], Answer]) -> Result | BaseException | None:
+    def go_on(
+        self, answer: Callable[[Question], Answer], *, at_most_s: float = inf
+    ) -> Result | BaseException | None:
         """Answer what is asked, for a while. Returns the result, or the error, once it is over; else None."""
         asker = self._running
         if asker is None:
             return None
-        until_s = self._clock_s() + max(asker.began_s + self._wait_s - self._clock_s(), MOMENT_S)
+        wait_s = max(asker.began_s + self._wait_s - self._clock_s(), MOMENT_S)
+        until_s = self._clock_s() + min(wait_s, at_most_s)
         while True:
             try:
                 happened = asker.happened.get(timeout=max(until_s - self._clock_s(), 0))

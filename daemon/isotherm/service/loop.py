@@ -55,9 +55,12 @@ class Service(Parts):
         ):
             self.barrier.guard(what, turn)
             self.health.ticked_at_s = self.monotonic_s()  # several parts may each wait for a dead store
-        self.pace.jobs_run(self.compactions.slots_taken)
-        if self.rounds.is_open or self.pace.is_time(self.monotonic_s()):
+        self.pace.jobs_run(len(self.compactions.unwritten))
+        has_left = self.rounds.due.has_left
+        if self.rounds.is_open or self.pace.is_time(self.monotonic_s(), has_left=has_left):
             self.barrier.guard("planning", self._plan)
+        elif has_left and self.pace.has_room:
+            self.barrier.guard("beginning what is left", self.rounds.refill)
         elif not messages and not len(self.compactions):
             self.barrier.guard("counting again", self.recount.turn)
         self.barrier.guard("counting scans", self.scans.turn)

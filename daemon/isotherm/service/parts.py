@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isotherm.core.model.holds import Hold
-from isotherm.core.planner.view import Flight
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.clocks import Clocks
 from isotherm.service.health import Health
@@ -24,6 +23,7 @@ from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.policies.policy_reload import reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer
 from isotherm.service.rounds.admission import Admission
+from isotherm.service.rounds.due_work import DueWork
 from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
@@ -315,7 +315,7 @@ class Parts:
             intake=self.intake,
             verdicts=self.verdicts,
             compactions=self.compactions,
-            flights=self._flights,
+            flights=lambda uuid: self.compactions.flights(uuid) + table_work.flights(uuid),
             barrier=self.barrier,
             set_aside=self.set_aside,
             health=self.health,
@@ -333,19 +333,10 @@ class Parts:
             holds=self.holds,
             owned=self.owned,
             compactions=self.compactions,
-            table_work=table_work,
+            due=self._build_due_work(table_work),
             deletions=self.deletions,
             poller=self.poller,
             survey=self.survey,
-            admission=Admission(
-                self.ledger,
-                self.verdicts,
-                self.compactions,
-                self.barrier.is_aside,
-                self.now_ms,
-                self.config.executors.local.jobs_at_once,
-                self.config.budgets.bytes_per_hour,
-            ),
             pace=self.pace,
             unfinished=unfinished,
             moved=MovedTables(self.events, self.barrier, self.listen),
@@ -355,9 +346,34 @@ class Parts:
             ),
             barrier=self.barrier,
             health=self.health,
-            read_to_the_end=self.consumer.read_to_the_end,
             reload_policies=self.reload_policies,
             listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
+        )
+
+    def _build_due_work(self, table_work: TableWork) -> DueWork:
+        admission = Admission(
+            self.ledger,
+            self.verdicts,
+            self.compactions,
+            self.barrier.is_aside,
+            self.now_ms,
+            self.config.executors.local.jobs_at_once,
+            self.config.budgets.bytes_per_hour,
+        )
+        return DueWork(
+            fold=self.fold,
+            follower=self.follower,
+            verdicts=self.verdicts,
+            compactions=self.compactions,
+            table_work=table_work,
+            admission=admission,
+            barrier=self.barrier,
+            health=self.health,
+            owns=self.events.owns,
+            confirm=self._confirm,
+            read_to_the_end=self.consumer.read_to_the_end,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
@@ -373,8 +389,8 @@ class Parts:
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()
 
-    def _flights(self, uuid: str) -> tuple[Flight, ...]:
-        return self.rounds.flights(uuid)
+    def _confirm(self, name: str) -> bool:
+        return self.rounds.confirm(name)
 
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""

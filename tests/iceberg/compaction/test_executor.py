@@ -37,13 +37,13 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, stuck: CompactionJob) 
     executor = LocalExecutor(jobs_at_once=1)
     executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
     (process,) = until_it_rewrites(os.getpid())
-    assert not executor.has_room()
+    assert executor.running() == {stuck.job_id}
     with pytest.raises(ValueError, match="running already"):
         executor.start(stuck, "", catalog.properties)
 
     executor.cancel(stuck.job_id)
 
-    assert executor.has_room()
+    assert executor.running() == frozenset()
     assert not process.is_running()
     executor.stop()
 
@@ -58,7 +58,7 @@ def test_it_tells_what_it_read_and_wrote_and_is_gone(catalog: Any, job: Compacti
     assert (60, 60, result.hash_read) == (result.rows_read, result.rows_written, result.hash_written)
     assert result.peak_memory_bytes > 0
     assert [Path(file.path.removeprefix("file://")) for file in result.files] == on_disk(catalog, job)
-    assert executor.has_room()
+    assert executor.running() == frozenset()
     assert rewrites_of(os.getpid()) == []
 
 

@@ -157,7 +157,7 @@ def test_an_expiry_that_began_on_an_old_answer_loses_no_mark_of_the_one_before(l
     service.catalog.catalog = real
 
     assert len(service.ledger.operations()) > expiries
-    assert set(service.rounds.admission.begun_at_ms) == {uuid_of(table)}
+    assert set(service.rounds.due.admission.begun_at_ms) == {uuid_of(table)}
     assert service.ledger.deletions(uuid_of(table)) == waiting
     service.stop()
 

@@ -223,8 +223,8 @@ def test_a_daemon_that_stops_lets_no_request_go_that_was_about_to(lab):
     slow.may_go_on.set()
     go_on = service.maintainer.committed
 
-    def to_the_end(*arguments):
-        while (end := go_on(*arguments)) is None:
+    def to_the_end(*arguments, **others):
+        while (end := go_on(*arguments, **others)) is None:
             pass
         return end
 

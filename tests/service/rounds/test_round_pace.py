@@ -16,29 +16,44 @@ def after_a_round(*, leaves_work, lasted_s=0.5):
 
 
 def test_the_first_round_is_due_at_once_and_the_next_one_at_its_time():
-    assert RoundPace(EVERY_S).is_time(0.0)
+    assert RoundPace(EVERY_S).is_time(0.0, has_left=False)
 
     pace = after_a_round(leaves_work=True)
 
-    assert [pace.is_time(at_s) for at_s in (100.0, 109.9, 110.0)] == [False, False, True]
+    assert [pace.is_time(at_s, has_left=False) for at_s in (100.0, 109.9, 110.0)] == [False, False, True]
 
 
 def test_where_a_job_has_ended_and_others_wait_it_comes_sooner():
     pace = after_a_round(leaves_work=True)
     pace.jobs_run(1)
 
-    assert [pace.is_time(at_s) for at_s in (100.4, 100.5)] == [False, True]
+    assert [pace.is_time(at_s, has_left=False) for at_s in (100.4, 100.5)] == [False, True]
 
     pace.round_ended(101.0, 0.1, 2, leaves_work=True)
     pace.jobs_run(2)
-    assert not pace.is_time(105.0)
+    assert not pace.is_time(105.0, has_left=False)
+
+
+def test_what_the_last_round_has_left_takes_the_free_slot_first():
+    pace = after_a_round(leaves_work=True)
+    pace.jobs_run(1)
+
+    assert pace.has_room
+    assert not pace.is_time(109.9, has_left=True)
+    assert pace.is_time(110.0, has_left=True)
+    pace.refilled(2)
+    assert not pace.has_room
+    pace.jobs_run(2)
+    assert not pace.has_room
+    pace.jobs_run(1)
+    assert pace.has_room
 
 
 def test_where_nobody_waits_it_does_not():
     pace = after_a_round(leaves_work=False)
     pace.jobs_run(1)
 
-    assert not pace.is_time(109.0)
+    assert not pace.is_time(109.0, has_left=False)
 
 
 def test_all_that_is_due_is_compacted_between_two_rounds_at_the_daemons_own_pace(tmp_path):

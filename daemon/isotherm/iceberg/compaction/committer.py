@@ -72,15 +72,12 @@ def commit_compactions(
     Returns:
         What came of each.
     """
-    ends: dict[str, Outcome] = {}
-    proved = []
-    for swap in swaps:
-        if problem := mismatch(swap.job, swap.rewrite):
-            job_id = swap.job.job_id
-            ends[job_id] = Outcome(job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
-        else:
-            proved.append(swap)
-    if proved:
+    ends = {
+        swap.job.job_id: Outcome(swap.job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
+        for swap in swaps
+        if (problem := mismatch(swap.job, swap.rewrite))
+    }
+    if proved := [swap for swap in swaps if swap.job.job_id not in ends]:
         ends |= _Commit(catalog, proved, may_commit, now_ms, pause, clock_s).run()
     return [ends[swap.job.job_id] for swap in swaps]
 
@@ -150,11 +147,7 @@ class _Commit:
         return self._outcome(OutcomeKind.FAILED, refusal.reason, refusal.why)
 
     def _drop(self, refusals: Mapping[str, Refusal]) -> bool:
-        """Let some jobs go, and go on without them; whether there were any.
-
-        Raises:
-            RefusalError: that of the last one.
-        """
+        """Let some jobs go, and go on without them; whether there were any. Raises the refusal of the last one."""
         for swap in tuple(self.swaps):
             job_id = swap.job.job_id
             if (refusal := refusals.get(job_id)) is None:

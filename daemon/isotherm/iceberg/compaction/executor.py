@@ -43,7 +43,7 @@ class _Running:
 
 
 class LocalExecutor:
-    """Runs rewrites in child processes, at most `jobs_at_once` of them."""
+    """Runs rewrites in child processes, at most `jobs_at_once` of them; others wait for their turn."""
 
     def __init__(
         self, jobs_at_once: int = 1, deadline_s: float = 3600, memory_bytes: int | None = None
@@ -52,26 +52,39 @@ class LocalExecutor:
         self._deadline_s = deadline_s
         self._memory_bytes = memory_bytes
         self._running: dict[str, _Running] = {}
+        self._waiting: dict[str, tuple[CompactionJob, str, Mapping[str, str]]] = {}
         self._server: ForkServer | None = None
         self._used_s = 0.0
 
-    def has_room(self) -> bool:
-        """Whether another job may start."""
-        return len(self._running) < self._jobs_at_once
-
     def running(self) -> frozenset[str]:
-        """The ids of jobs that were started and not yet reported or cancelled."""
-        return frozenset(self._running)
+        """The ids of jobs that were started and not yet reported or cancelled, with those that wait."""
+        return frozenset((*self._running, *self._waiting))
 
     def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
-        """Start a rewrite of files of the described table, with the properties of its FileIO.
+        """Start a rewrite of files of the described table, with the properties of its FileIO; where there is no room, later.
 
-        Call it from a thread that lives as long as its jobs may: the kernel ends a child with the thread that made it.
+        Call it, and `poll`, from a thread that lives as long as its jobs may: the kernel ends a child with the thread that
+        made it.
         """
-        if job.job_id in self._running:
+        if job.job_id in self.running():
             raise ValueError(f"job {job.job_id} is running already")
-        if not self.has_room():
-            raise ValueError(f"{len(self._running)} of {self._jobs_at_once} jobs are running")
+        if self._waiting or len(self._running) >= self._jobs_at_once:
+            self._waiting[job.job_id] = job, description, io_properties
+        else:
+            self._start(job, description, io_properties)
+
+    def _start_waiting(self) -> list[tuple[str, Refusal]]:
+        """Start those that wait, as far as there is room. Returns those that cannot be started, and why."""
+        refused = []
+        while self._waiting and len(self._running) < self._jobs_at_once:
+            job_id = next(iter(self._waiting))
+            try:
+                self._start(*self._waiting.pop(job_id))
+            except OSError as err:  # no process, or no memory: the next one may get it
+                refused.append((job_id, Refusal(Reason.UNEXPECTED, f"it could not be started: {err}")))
+        return refused
+
+    def _start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
         ours, theirs = Pipe(duplex=False)
         result = _in_memory()
         with theirs, _in_memory((job, description, dict(io_properties))) as task:
@@ -91,12 +104,13 @@ class LocalExecutor:
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""
-        ended = []
+        ended: list[tuple[str, Rewrite | Refusal]] = []
         for job_id, running in list(self._running.items()):
             result = self._result(running)
             if result is not None:
                 self._end(job_id)
                 ended.append((job_id, result))
+        ended += self._start_waiting()
         if self._server is not None and not self._running and monotonic_s() - self._used_s > WARM_S:
             self._cool_down()
         return ended
@@ -109,11 +123,13 @@ class LocalExecutor:
 
     def cancel(self, job_id: str) -> None:
         """End a job: when this returns its process is gone, and `poll` will not report it."""
+        self._waiting.pop(job_id, None)
         if job_id in self._running:
             self._end(job_id)
 
     def stop(self) -> None:
-        """Cancel whatever runs."""
+        """Cancel whatever runs or waits."""
+        self._waiting.clear()
         for running in self._running.values():
             running.process.terminate()
         for job_id in list(self._running):

@@ -155,14 +155,17 @@ class Compactions(RunningCompactions):
 
         A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
         """
-        self._ended.extend(self.maintainer.finished())
+        self._ended.extend(self.maintainer.finished(), self.operations.monotonic_s())
         while self._committing or self._begin_commit():
             if not self._go_on(self._last_look):
                 return
 
     def _begin_commit(self) -> bool:
         """Begin the commit of the rewrite that ended first, and of what goes with it. Returns whether one is under way."""
-        while (job_id := self._ended.first) and self.operations.may_commit(Action.COMPACT, job_id):
+        now_s = self.operations.monotonic_s()
+        while job_id := self._ended.ready(self._running, self.soon, now_s):
+            if not self.operations.may_commit(Action.COMPACT, job_id):
+                return False
             result = self._ended.pop(job_id)
             if job_id not in self._running:
                 continue
@@ -177,14 +180,14 @@ class Compactions(RunningCompactions):
                 self._rewrites |= {swap.job.job_id: swap.rewrite for swap in swaps}
                 self._committing = tuple(swap.job.job_id for swap in swaps)
                 return True
-            self._ended.extend((swap.job.job_id, swap.rewrite) for swap in swaps[1:])
+            self._ended.extend(((swap.job.job_id, swap.rewrite) for swap in swaps[1:]), now_s)
             self._let_go(job_id)
         return False
 
     def _go_on(self, may_commit: MayCommit) -> bool:
         """Go on with the commit that is under way. Returns whether it is over."""
         name = self._running[self._committing[0]][0].table.name
-        result = self.maintainer.committed(name, may_commit)
+        result = self.maintainer.committed(name, may_commit, others_run=bool(self.unwritten))
         if result is None:
             return False
         ids, self._committing = self._committing, ()

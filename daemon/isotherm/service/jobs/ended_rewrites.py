@@ -1,6 +1,7 @@
 """Rewrites that are over and wait for their commit: those of one table go together."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import UNPARTITIONED
@@ -8,8 +9,13 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite, Swap
 from isotherm.core.model.refusals import Refusal
 from isotherm.store.ledger import Operation
 
+SMALL_BYTES = 16 * 1024**2
+"""What reads no more is done in a fraction of a second."""
 MOST_WAITING = 64
 """So many wait while others begin: more would be begun in vain where commits do not come through."""
+WAITS_S = 1.0
+"""So long a small one waits for others of its table that are under way: each commit is a snapshot that readers plan by, and
+costs more than a small rewrite."""
 MOST_JOBS = 32
 MOST_FILES = 10_000
 """Of one commit: whatever stands against it is found out for all of them, and what is live of their partitions is held at
@@ -20,7 +26,8 @@ once."""
 class Ended:
     """What was written by each job, or why nothing was, in the order in which they ended."""
 
-    _results: dict[str, Rewrite | Refusal] = field(default_factory=dict)
+    _results: dict[str, tuple[Rewrite | Refusal, float]] = field(default_factory=dict)
+    """With the time at which each was heard of, by the monotonic clock."""
 
     def __len__(self) -> int:
         return len(self._results)
@@ -28,18 +35,33 @@ class Ended:
     def __iter__(self) -> Iterator[str]:
         return iter(self._results)
 
-    def extend(self, results: Iterable[tuple[str, Rewrite | Refusal]]) -> None:
+    def extend(self, results: Iterable[tuple[str, Rewrite | Refusal]], now_s: float) -> None:
         """Take in what has ended just now, by the ids of the jobs."""
-        self._results.update(results)
+        self._results.update((job_id, (result, now_s)) for job_id, result in results)
 
-    @property
-    def first(self) -> str | None:
-        """The job that has waited longest."""
-        return next(iter(self._results), None)
+    def ready(
+        self, running: Mapping[str, tuple[Operation, CompactionJob]], under_way: Collection[str], now_s: float
+    ) -> str | None:
+        """The job that has waited longest and waits for no other.
+
+        Args:
+            running: the jobs that are not over, by id.
+            under_way: the tables, by uuid, of which small jobs will soon be here.
+            now_s: the monotonic time.
+        """
+        of_table = Counter(running[job_id][1].table.uuid for job_id in self._results if job_id in running)
+        for job_id, (result, heard_s) in self._results.items():
+            if job_id not in running or isinstance(result, Refusal) or now_s - heard_s >= WAITS_S:
+                return job_id
+            job = running[job_id][1]
+            uuid, is_small = job.table.uuid, job.read_bytes <= SMALL_BYTES
+            if not is_small or uuid not in under_way or of_table[uuid] >= MOST_JOBS:
+                return job_id
+        return None
 
     def pop(self, job_id: str) -> Rewrite | Refusal:
         """What came of a job, which waits no more."""
-        return self._results.pop(job_id)
+        return self._results.pop(job_id)[0]
 
     def forget(self, job_id: str) -> None:
         """Let a job go, if it is one of them."""
@@ -56,7 +78,7 @@ class Ended:
         partitions, files = {UNPARTITIONED, job.partition}, _files(job)
         if job.partition == UNPARTITIONED:
             return found
-        for job_id, result in tuple(self._results.items()):
+        for job_id, (result, _) in tuple(self._results.items()):
             if job_id not in running or isinstance(result, Refusal):
                 continue
             other = running[job_id][1]

@@ -1,13 +1,18 @@
 """Which compactions are under way, and how far each is. Questions only: what begins and ends them is `compactions`."""
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.planner.view import Flight
-from isotherm.service.jobs.ended_rewrites import MOST_WAITING, Ended
+from isotherm.service.jobs.ended_rewrites import MOST_WAITING, SMALL_BYTES, Ended
 from isotherm.service.ports import LoadedTable
 from isotherm.store.ledger import Operation
+
+SMALL_IN_A_SLOT = 4
+"""So many small jobs share a slot. Each is bound in one thread and rewritten in another process: while one is at that, the
+next ones are got ready."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,11 +54,28 @@ class RunningCompactions:
         )
 
     @property
-    def slots_taken(self) -> int:
-        """How many keep others from beginning. What is rewritten waits for its commit beside them, up to a limit."""
-        return len(self) - min(len(self._ended) + len(self._committing), MOST_WAITING)
+    def unwritten(self) -> list[Operation]:
+        """Those that are bound or rewritten. What was rewritten waits for its commit beside them, up to a limit."""
+        waiting = {*islice((*self._committing, *self._ended), MOST_WAITING)}
+        return [one for one in self._operations() if one.job_id not in waiting]
 
-    def running(self) -> dict[str, int]:
-        """How many jobs are bound or rewritten for each table, by uuid."""
-        waiting = {*self._ended, *self._committing}
-        return dict(Counter(one.table.uuid for one in self._operations() if one.job_id not in waiting))
+    @property
+    def soon(self) -> set[str]:
+        """The tables, by uuid, of which a small job is bound or rewritten."""
+        return {one.table.uuid for one in self.unwritten if one.bytes_planned <= SMALL_BYTES}
+
+    def slots_taken(self) -> int:
+        """How many slots are taken; others begin in those that are left."""
+        return _slots(self.unwritten)
+
+    def slots_by_table(self) -> dict[str, int]:
+        """The same of each table, by uuid."""
+        found: dict[str, list[Operation]] = {}
+        for one in self.unwritten:
+            found.setdefault(one.table.uuid, []).append(one)
+        return {uuid: _slots(some) for uuid, some in found.items()}
+
+
+def _slots(operations: Sequence[Operation]) -> int:
+    small = sum(one.bytes_planned <= SMALL_BYTES for one in operations)
+    return len(operations) - small + small // SMALL_IN_A_SLOT

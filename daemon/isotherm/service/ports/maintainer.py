@@ -141,8 +141,11 @@ class Maintainer(Protocol):
         """Begin to swap the files of some jobs of one table in, beside the loop; one commit at a time."""
         ...
 
-    def committed(self, name: str, may_commit: MayCommit) -> Sequence[Outcome] | BaseException | None:
-        """Go on with the commit for a moment. Returns what each job came to, or None where it is not over.
+    def committed(
+        self, name: str, may_commit: MayCommit, *, others_run: bool = False
+    ) -> Sequence[Outcome] | BaseException | None:
+        """Go on with the commit for a moment, a short one where `others_run`. Returns what each job came to, or None where it
+        is not over.
 
         `may_commit` is asked last before each request, by this call: which of the jobs must not be committed, and why.
         """

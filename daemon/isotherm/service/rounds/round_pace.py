@@ -27,11 +27,20 @@ class RoundPace:
         self._ended_s, self._lasted_s, self._leaves_work = now_s, lasted_s, leaves_work
         self._jobs, self._has_room = jobs, False
 
-    def is_time(self, now_s: float) -> bool:
-        """Whether another round is due.
+    def refilled(self, jobs: int) -> None:
+        """What the round had left was begun, as far as there was room; so many compactions run now."""
+        self._jobs, self._has_room = jobs, False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a compaction has ended since something began last."""
+        return self._has_room
+
+    def is_time(self, now_s: float, *, has_left: bool) -> bool:
+        """Whether another round is due. Where the last one's requests are not used up, `has_left`, free slots take those.
 
         Small jobs take a fraction of a second. Rounds between them take half of the time at most.
         """
         passed_s = now_s - self._ended_s
-        others_wait = self._has_room and self._leaves_work and passed_s >= self._lasted_s
+        others_wait = self._has_room and self._leaves_work and not has_left and passed_s >= self._lasted_s
         return others_wait or passed_s >= self.every_s

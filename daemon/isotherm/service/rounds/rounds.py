@@ -10,21 +10,18 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.decisions import Plan
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import EventsLost, RoundPlanned, TrySoon
-from isotherm.core.planner.view import Flight
 from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.jobs.searches import CAUSES
 from isotherm.service.jobs.table_ownership import Owned
-from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
-from isotherm.service.rounds.admission import Admission, work_key
+from isotherm.service.rounds.due_work import DueWork
 from isotherm.service.rounds.look_order import LookOrder
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.verdicts import DECIDED_AT_ONCE, Verdicts
@@ -44,8 +41,6 @@ from isotherm.store.ledger import Ledger
 
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
-BEGIN_FOR_S = 20.0
-"""Of a round, for beginning what is due: each may wait for a store that takes no files."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
 
@@ -62,11 +57,10 @@ class Rounds:
     holds: Holds
     owned: Owned
     compactions: Compactions
-    table_work: TableWork
+    due: DueWork
     deletions: Deletions
     poller: Poller
     survey: Survey
-    admission: Admission
     pace: RoundPace
     unfinished: UnfinishedOperations
     moved: MovedTables
@@ -74,8 +68,6 @@ class Rounds:
     silent: SilentTables
     barrier: Barrier
     health: Health
-    read_to_the_end: Callable[[], bool]
-    """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
     reload_policies: Callable[[], bool]
     """Gives whether work may begin under what is in force."""
     listen: Listener
@@ -114,7 +106,7 @@ class Rounds:
         self._plans, self._slices = [], Counter()
         self._lost.begin()
         self.silent.begin()
-        self._may_search = self.table_work.searches.has_room
+        self._may_search = self.due.table_work.searches.has_room
         not_asked = frozenset(self.barrier.not_asked)
         self.barrier.try_again()
         self._may_begin = False
@@ -130,6 +122,7 @@ class Rounds:
         ):
             self.barrier.guard(what, part)
             self.health.ticked_at_s = self.monotonic_s()
+        self.due.clear()
         if not self._may_begin:
             why = "the topic could not be read to its end, so nothing begins and nothing is committed"
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
@@ -196,23 +189,12 @@ class Rounds:
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled and self.owned.ask_again():
-            deadline_s = self.monotonic_s() + BEGIN_FOR_S
-            may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
-            for request in self.admission.in_turn(self._plans, may_compact=may_compact):
-                action, key = request.decision.action, work_key(request)
-                if self.monotonic_s() >= deadline_s:
-                    break
-                with self.barrier.around(request.table.name, f"beginning to {action}", key):
-                    has_begun = self._begin(request)
-                    started += has_begun
-                    if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
-                        self.barrier.forget(key)
-                self.health.ticked_at_s = self.monotonic_s()
+            started = self.due.begin(self._plans, self._began_at_ms)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
-        jobs, away, plans = self.compactions.slots_taken, self._away(), len(self._plans)
+        jobs, away, plans = len(self.compactions.unwritten), self._away(), len(self._plans)
         self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
         self.listen(RoundPlanned(plans, requests, started, seconds, held, away, hanging, overdue_s))
         self.give_up()
@@ -238,7 +220,7 @@ class Rounds:
         if not self.barrier.is_aside(name):
             self.follower.strangers.discard(name)
             with self.barrier.around(name, "looking at it for the first time"):
-                self._confirm(name)
+                self.confirm(name)
                 self._new_to_find -= 1
                 self.barrier.went_well(name)
                 return
@@ -258,7 +240,18 @@ class Rounds:
         self.barrier.not_asked.add(name)
         return True
 
-    def _confirm(self, name: str) -> bool:
+    def refill(self) -> None:
+        """Begin what the last round has left, where a compaction has ended since: what holds for all tables is asked anew."""
+        if (
+            self._may_begin
+            and self._is_ruled
+            and self.owned.ask_again()
+            and self.holds.refresh(DRAIN_TIMEOUT_S)
+        ):
+            self.due.refill()
+        self.pace.refilled(len(self.compactions.unwritten))
+
+    def confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
         began_s = self.monotonic_s()
         loaded = self.follower.confirm(name)
@@ -290,10 +283,10 @@ class Rounds:
         if row is None or not self.events.owns(uuid):
             self.barrier.forget(name)
             return
-        if self._wants_confirmation(row) and (self._is_put_off(name) or not self._confirm(name)):
+        if self._wants_confirmation(row) and (self._is_put_off(name) or not self.confirm(name)):
             return
         if self.silent.is_asked_for(name, uuid) and (
-            self._is_put_off(name) or not self.silent.ask(name, self._confirm)
+            self._is_put_off(name) or not self.silent.ask(name, self.confirm)
         ):
             return
         current = self.fold.table(uuid)
@@ -301,7 +294,7 @@ class Rounds:
             return
         may_search = self._may_search and name > self._searched
         whole = self.verdicts.wants_whole(current, may_search=may_search)
-        decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+        decided = self.verdicts.decide(current, self.due.flights(uuid), whole=whole)
         if may_search and any(one.decision.action in CAUSES for one in decided.plan.requests):
             self._may_search, self._searched = False, name
         self._slices[uuid] += 1
@@ -359,41 +352,3 @@ class Rounds:
                 self.survey.listed(
                     lists.newest, lists.asked_s, lists.good_for_s, is_whole=lists.has_heard_all
                 )
-
-    # What begins
-
-    def flights(self, uuid: str) -> tuple[Flight, ...]:
-        """What runs for a table."""
-        return self.compactions.flights(uuid) + self.table_work.flights(uuid)
-
-    def _begin(self, planned: Request) -> bool:
-        """Begin what was planned, where it is still to be done at the head that the catalog confirms."""
-        action = planned.decision.action
-        if action is not Action.COMPACT and not self.table_work.has_room(action):
-            return False
-        request = self._confirmed(planned)
-        if request is None:
-            return False
-        if action is Action.COMPACT:
-            return self.compactions.begin(request)
-        has_begun = self.table_work.begin(request)
-        if has_begun:
-            self.admission.has_begun(request.table.uuid)
-        return has_begun
-
-    def _confirmed(self, planned: Request) -> Request | None:
-        """The same request at the head that the catalog confirms in this round, or None where there is none."""
-        uuid, name = planned.table.uuid, planned.table.name
-        row = self.fold.table(uuid)
-        is_kept = self.follower.loaded(uuid) is not None
-        if row is None or (is_kept and row.facts.confirmed_at_ms >= self._began_at_ms):
-            return planned
-        # Where that fails, it is asked for before anything is planned for it again.
-        self.follower.suspects.add(name)
-        row = self.fold.table(uuid) if self._confirm(name) else None
-        if row is None or not row.is_trusted:
-            return None
-        whole = planned.decision.partition is None
-        again = self.verdicts.decide(row, self.flights(uuid), whole=whole).plan.requests
-        what = (planned.decision.action, planned.decision.partition)
-        return next((one for one in again if (one.decision.action, one.decision.partition) == what), None)

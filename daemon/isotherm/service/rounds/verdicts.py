@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import Plan, Verdict
+from isotherm.core.model.decisions import Plan, Request, Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.observations import TablePlanned
@@ -140,6 +140,14 @@ class Verdicts:
             self._fold.save_decisions(uuid, planned, now_ms, found.through)
             self._ledger.decided(uuid, now_ms)
         return Decided(view, policy, planned, found.has_more)
+
+    def compaction_of(self, row: TableRow, flights: Sequence[Flight], key: PartitionKey) -> Request | None:
+        """The compaction of a partition that is due now, or None. Nothing is remembered of it."""
+        states = self._fold.states(row.state.table.uuid, [key])
+        resolved = self.policy_of(row)
+        policy = None if resolved is None else resolved.policy
+        planned = plan(self.view(row, flights, partitions=states, whole=False), policy, self._now_ms())
+        return next((one for one in planned.requests if one.decision.action is Action.COMPACT), None)
 
     def wants_whole(self, row: TableRow, *, may_search: bool = True) -> bool:
         """Whether the verdicts on the table as a whole could be others now, or something of it could begin.

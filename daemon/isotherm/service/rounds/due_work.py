@@ -1,0 +1,164 @@
+"""Begins what a round found due, each at the head that the catalog confirms; and what is left, once a slot is free.
+
+A round looks at every table that could be due, and small jobs take less than that. So what did not begin waits for a free
+slot until the next round. It is decided once more then, because its table has gone on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import Action
+from isotherm.core.planner.view import Flight
+from isotherm.service.health import Health
+from isotherm.service.jobs.compactions import Compactions
+from isotherm.service.jobs.table_work import TableWork
+from isotherm.service.rounds.admission import Admission, work_key
+from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.tables.failing_tables import Barrier
+from isotherm.service.tables.follow import Follower
+from isotherm.store.fold import Fold
+
+BEGIN_FOR_S = 20.0
+"""For beginning what is due: each may wait for a store that takes no files."""
+CONFIRMED_FOR_MS = 1_000
+"""So long a head counts as confirmed for what begins between two rounds. Our own commits confirm it as well, and each last
+look does it again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DueWork:
+    """What is due and has not begun."""
+
+    fold: Fold
+    follower: Follower
+    verdicts: Verdicts
+    compactions: Compactions
+    table_work: TableWork
+    admission: Admission
+    barrier: Barrier
+    health: Health
+    owns: Callable[[str], bool]
+    """Whether the group has given a table, by its uuid, to this daemon."""
+    confirm: Callable[[str], bool]
+    """Brings our row of a table to what the catalog has; whether there is a table of ours under the name."""
+    read_to_the_end: Callable[[], bool]
+    """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    _left: Sequence[Plan] = field(default_factory=tuple)
+    """The compactions of the last round that have not begun."""
+
+    @property
+    def has_left(self) -> bool:
+        """Whether something waits for a free slot."""
+        return bool(self._left)
+
+    def clear(self) -> None:
+        """Forget what is left: a new round finds it again, or something else."""
+        self._left = ()
+
+    def flights(self, uuid: str) -> tuple[Flight, ...]:
+        """What runs for a table."""
+        return self.compactions.flights(uuid) + self.table_work.flights(uuid)
+
+    def begin(self, plans: Sequence[Plan], since_ms: int) -> int:
+        """Begin what a round has planned, where a head was confirmed since then or is confirmed now. Returns how much."""
+        self._left = ()
+        started, tried = self._begin_in_turn(plans, lambda request: self._confirmed(request, since_ms))
+        self._left = _without(plans, tried)
+        return started
+
+    def refill(self) -> int:
+        """Begin what is left in the slots that are free by now. Returns how much."""
+        plans, self._left = self._left, ()
+        started, tried = self._begin_in_turn(plans, self._decided_again)
+        self._left = _without(plans, tried)
+        return started
+
+    def _begin_in_turn(
+        self, plans: Sequence[Plan], confirmed: Callable[[Request], Request | None]
+    ) -> tuple[int, set[int]]:
+        """How many began, and which requests had their turn."""
+        started, tried = 0, set[int]()
+        deadline_s = self.monotonic_s() + BEGIN_FOR_S
+        may_compact = any(planned.requests for planned in plans) and self.read_to_the_end()
+        before = -1
+        while started > before:  # a slot that several small ones share is filled one after another
+            before = started
+            for request in self.admission.in_turn(plans, may_compact=may_compact):
+                if self.monotonic_s() >= deadline_s:
+                    return started, tried
+                tried.add(id(request))
+                started += self._begin_guarded(request, confirmed)
+                self.health.ticked_at_s = self.monotonic_s()
+            plans = _without(plans, tried)
+        return started, tried
+
+    def _begin_guarded(self, request: Request, confirmed: Callable[[Request], Request | None]) -> bool:
+        action, key = request.decision.action, work_key(request)
+        has_begun = False
+        with self.barrier.around(request.table.name, f"beginning to {action}", key):
+            has_begun = self._begin(request, confirmed)
+            if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
+                self.barrier.forget(key)
+        return has_begun
+
+    def _begin(self, planned: Request, confirmed: Callable[[Request], Request | None]) -> bool:
+        """Begin what was planned, where it is still to be done at the head that the catalog confirms."""
+        action = planned.decision.action
+        if action is not Action.COMPACT and not self.table_work.has_room(action):
+            return False
+        request = confirmed(planned)
+        if request is None:
+            return False
+        if action is Action.COMPACT:
+            return self.compactions.begin(request)
+        has_begun = self.table_work.begin(request)
+        if has_begun:
+            self.admission.has_begun(request.table.uuid)
+        return has_begun
+
+    def _confirmed(self, planned: Request, since_ms: int) -> Request | None:
+        """The same request at the head that the catalog confirms in this round, or None where there is none."""
+        uuid, name = planned.table.uuid, planned.table.name
+        row = self.fold.table(uuid)
+        is_kept = self.follower.loaded(uuid) is not None
+        if row is None or (is_kept and row.facts.confirmed_at_ms >= since_ms):
+            return planned
+        # Where that fails, it is asked for before anything is planned for it again.
+        self.follower.suspects.add(name)
+        row = self.fold.table(uuid) if self.confirm(name) else None
+        if row is None or not row.is_trusted:
+            return None
+        whole = planned.decision.partition is None
+        again = self.verdicts.decide(row, self.flights(uuid), whole=whole).plan.requests
+        what = (planned.decision.action, planned.decision.partition)
+        return next((one for one in again if (one.decision.action, one.decision.partition) == what), None)
+
+    def _decided_again(self, planned: Request) -> Request | None:
+        """The same request at a head that was confirmed a moment ago, where its partition is still due; or None."""
+        uuid, key = planned.table.uuid, planned.decision.partition
+        if not self.owns(uuid):
+            return None
+        at_head = self._confirmed(planned, self.now_ms() - CONFIRMED_FOR_MS)
+        row = self.fold.table(uuid)
+        if at_head is not planned or row is None or key is None:
+            return at_head
+        if not row.is_trusted:
+            return None
+        return self.verdicts.compaction_of(row, self.flights(uuid), key)
+
+
+def _without(plans: Sequence[Plan], tried: set[int]) -> list[Plan]:
+    """The compactions of these plans that had no turn."""
+    found = []
+    for one in plans:
+        left = tuple(
+            request
+            for request in one.requests
+            if request.decision.action is Action.COMPACT and id(request) not in tried
+        )
+        if left:
+            found.append(replace(one, requests=left))
+    return found
