@@ -64,8 +64,9 @@ def names_of(template: str) -> str:
 def encoded(mark: Mark) -> str:
     """What stands beside the offset. Where there are too many tables, those whose own vector says as much go first.
 
-    One that is left out goes on from its own vector, and loses no row. Of the others, a quiet table may be taken for one
-    that lost changes once retention has passed its vector.
+    One that is left out goes on from its own vector, and loses no row of what that speaks of. In a partition that its vector
+    does not name yet it goes on with its next message. Of the others, a quiet table may be taken for one that lost changes once
+    retention has passed its vector.
     """
     behind_first = sorted(
         mark.tables.items(),

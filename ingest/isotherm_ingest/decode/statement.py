@@ -93,7 +93,11 @@ def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
     hidden = hidden_keys(schema, wanted)
     if not hidden or set(schema.images) != {"before", "after"}:
         return None
-    differs = " OR ".join(f"{one.wire('p.before')} IS DISTINCT FROM {one.wire('p.after')}" for one in hidden)
+    differs = " OR ".join(
+        # What is large and unchanged is left out of the new row: there it is the same.
+        f"({one.wire('p.before')} IS DISTINCT FROM {one.wire('p.after')} AND NOT {_is_left_out(one, 'p.after')})"
+        for one in hidden
+    )
     is_left = f"p.op = 'u' AND p.before IS NOT NULL AND ({differs})"
     return _statement(schema, wanted, f"CASE WHEN {is_left} THEN struct_update(p, op := 'd') END")
 
@@ -258,6 +262,12 @@ def _problem(
             if wanted.keeps and not wanted.is_key(one.name):
                 unread = f"p.op <> 'd' AND {unread}"  # of a row that goes, its key is all that matters
             cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
+    untold = "no_row:an unchanged large value stands in the key; say REPLICA IDENTITY FULL"
+    cases += [
+        (_is_kept(one), literal_in_sql(untold))
+        for one in columns
+        if wanted.keeps and wanted.is_key(one.name) and one.column.kind.placeholders
+    ]
     cases += [
         (f"{one.wire('image')} IS NULL", literal_in_sql(f"null_key:{one.name}"))
         for one in columns
@@ -320,8 +330,15 @@ def _other_table(schema: ChangeSchema, wanted: Wanted) -> str:
 
 
 def _is_kept(one: Matched) -> str:
+    return f"((p.op = 'u' OR (p.op = 'c' AND moved)) AND {_is_left_out(one, 'image')})"
+
+
+def _is_left_out(one: Matched, row: str) -> str:
+    """SQL of whether a row has a placeholder in a column, as PostgreSQL leaves out what is large and unchanged."""
+    if not one.column.kind.placeholders:
+        return "false"
     texts = ", ".join(map(literal_in_sql, one.column.kind.placeholders))
-    return f"((p.op = 'u' OR (p.op = 'c' AND moved)) AND coalesce({one.wire('image')} IN ({texts}), false))"
+    return f"coalesce({one.wire(row)} IN ({texts}), false)"
 
 
 def name_in_sql(name: str) -> str:

@@ -199,7 +199,7 @@ class Looking:
         pipeline = self._tools.pipeline
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(token)
-        known = portion.known
+        known = None if portion.known is None else portion.known.as_found(found.uuid)
         # Of another one all of the place is accepted, or nothing: a restored one would be written twice where it is not known.
         is_known = (
             known is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.wire import ID, MICROS, ZONED, decimal, decoded, decoder_of, key, message, raw
+from support.wire import ID, MICROS, PLACEHOLDER, ZONED, decimal, decoded, decoder_of, key, message, raw
 
 FIELDS = [ID, {"field": "name", "type": "string"}, {"field": "at", **ZONED}]
 
@@ -168,3 +168,24 @@ def test_no_update_leaves_a_row_where_debezium_makes_a_delete_of_it(keys, keeps)
     messages = raw(message(FIELDS, op="u", before=row(1), after=row(2)))
 
     assert decoder_of(FIELDS, keys=keys, keeps=keeps).left(messages).num_rows == 0
+
+
+def test_a_large_value_that_is_left_out_of_the_key_is_no_key():
+    """Rows of all keys were written over one another, under the placeholder."""
+    found = decoder_of(FIELDS, keys=("name",), message_key=key(id=1))
+    messages = raw(
+        message(FIELDS, op="u", after=row(1, PLACEHOLDER)),
+        message(FIELDS, op="u", before=row(2, "whole"), after=row(2, PLACEHOLDER)),
+        message(FIELDS, op="c", after=row(3, PLACEHOLDER)),  # nothing is left out of a new row
+    )
+
+    untold = "no_row:an unchanged large value stands in the key; say REPLICA IDENTITY FULL"
+    assert [change["problem"] for _, change in decoded(found, messages)] == [untold, untold, None]
+    assert found.left(messages).num_rows == 0
+
+
+def test_in_a_changelog_the_placeholder_is_what_it_is():
+    found = decoder_of(FIELDS, keys=("name",), keeps=False)
+
+    ((told, change),) = decoded(found, raw(message(FIELDS, op="u", after=row(1, PLACEHOLDER))))
+    assert (told["name"], change["problem"]) == (PLACEHOLDER, None)
