@@ -65,7 +65,7 @@ MUTANTS = (
         "iceberg/compaction/replace_summary.py",
         "if len(ids) > 1:",
         "if False:",
-        SERVICE + "test_each_of_them_is_found_in_the_table_where_the_answer_is_lost",
+        COMMITS + "test_they_are_one_snapshot_which_says_whose_it_is",
     ),
     Mutant(
         "rows that differ are left to the others of the commit",
