@@ -284,7 +284,9 @@ def test_what_is_left_is_decided_once_more_before_it_begins(tmp_path, happens):
     if happens == "written":
         lab.append(table, *range(1, 2 * SMALL_IN_A_SLOT + 1))
         service.consume(service.events.poll(0))
-        assert service.rounds.confirm("shop.orders")  # as a last look does: the head is known, and no verdict on it
+        assert service.rounds.confirm(
+            "shop.orders"
+        )  # as a last look does: the head is known, and no verdict on it
     elif happens == "paused":
         hold = Hold(HoldKind.PAUSE, uuid_of(table), "shop.orders", "somebody said so", lab.now_ms())
         lab.held.append((hold.key, to_json(hold).encode()))
