@@ -25,8 +25,11 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
+from isotherm.contract.summary import JOB_ID
+from isotherm.core import observations as seen
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import OutcomeKind, Swap, Take
+from isotherm.daemon import BUSY_PAUSE_S
 from isotherm.demo.stack import find_java, jar_paths
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compactions
@@ -35,7 +38,9 @@ from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
 from support.equality import delete_by, keys
+from support.lab import Lab, of
 from support.spark import Lake, start_session
 
 FILES, ROWS = 24, 20_000
@@ -46,6 +51,8 @@ TARGET = 128 * 1024**2
 ROUNDS = 3
 SMALL = 5
 """Jobs of ten files of a hundred rows."""
+DUE, GOAL_S, SLOTS = 300, 0.06, 2
+"""Partitions of ten files of five rows; what each may take, from the first job to the last; processes at once."""
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
     NestedField(2, "part", IntegerType(), required=False),
@@ -100,7 +107,9 @@ def benchmarks(say):
             seconds("equality deletes made positions, against applied", took["converted"], took["ours"]),
         ]
         say(f"{SMALL} small jobs, each in a process of its own")
-        return [*rows, small(catalog)]
+        rows.append(small(catalog))
+        say(f"a daemon and {DUE} due partitions of ten small files")
+        return [*rows, *backlog(folder / "backlog")]
 
 
 @contextmanager
@@ -250,6 +259,36 @@ def small(catalog):
     return seconds(
         "a small job, against its work alone (CPU)", (of_children_s() - before) / SMALL, alone["alone"]
     )
+
+
+def backlog(folder):
+    """A daemon beside a table of which many small partitions are due at once."""
+    lab = Lab(folder)
+    loop = lab.config.loop.model_copy(update={"plan_every_s": 10.0, "poll_tables_every_s": 60.0})
+    executors = ExecutorsConfig(local=LocalExecutorConfig(jobs_at_once=SLOTS))
+    lab.config = lab.config.model_copy(update={"loop": loop, "executors": executors})
+    table = lab.create()
+    for _ in range(10):
+        lab.append(table, *range(DUE), rows=5)
+    for hour in range(DUE + 5, DUE + 8):
+        lab.append(table, hour)
+    service = lab.service(executor=LocalExecutor(SLOTS))
+    service.start()
+    began_s = None
+    while len(of(lab, seen.JobEnded)) < DUE:
+        service.step(BUSY_PAUSE_S)
+        time.sleep(BUSY_PAUSE_S)  # the topic is in memory, and nobody waits for it
+        if began_s is None and of(lab, seen.JobStarted):
+            began_s = time.perf_counter()
+    took_s = time.perf_counter() - began_s
+    service.stop()
+    if any(one.outcome is not OutcomeKind.DONE for one in of(lab, seen.JobEnded)):
+        raise AssertionError("not all of them are done")
+    snapshots = sum(JOB_ID in one.summary.additional_properties for one in table.refresh().snapshots())
+    return [
+        seconds("a due partition of many, against the goal", took_s / DUE, GOAL_S),
+        row("due partitions for each snapshot of ours", DUE / snapshots, "", None, None),
+    ]
 
 
 def of_children_s():
