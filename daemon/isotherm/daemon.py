@@ -31,6 +31,8 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.executors import BySize, Executor
+from isotherm.iceberg.compaction.spark_executor import SparkExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.kafka import control_topic
 from isotherm.kafka.broker import Broker, ensure_topic
@@ -42,7 +44,7 @@ from isotherm.kafka.source_topics import KafkaSources
 from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs, open_files
 from isotherm.runtime.clock import monotonic_s, now_ms
-from isotherm.runtime.config import IsothermConfig
+from isotherm.runtime.config import ExecutorsConfig, IsothermConfig
 from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.supervisor import Supervisor
 from isotherm.service.health import Health
@@ -276,15 +278,13 @@ def _service(
             on_trouble=troubles,
             broker=broker,
         )
-        local = config.executors.local
-        executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
             config=config,
             fold=stores.fold,
             ledger=stores.ledger,
             events=events,
             catalog=catalog.IcebergCatalog(connected, now_ms),
-            maintainer=IcebergMaintainer(connected, executor, now_ms),
+            maintainer=IcebergMaintainer(connected, _executor(config.executors), now_ms),
             hold_topic=KafkaHolds(
                 properties,
                 config.kafka.hold_topic,
@@ -301,6 +301,15 @@ def _service(
             scan_reports=reports,
         )
     return None
+
+
+def _executor(config: ExecutorsConfig) -> Executor:
+    """Where rewrites run."""
+    local = LocalExecutor(config.local.jobs_at_once, config.local.deadline_s, config.local.memory_bytes)
+    if (spark := config.spark) is None:
+        return local
+    cluster = SparkExecutor(spark.remote, spark.jobs_at_once, spark.deadline_s, spark.memory_bytes)
+    return BySize(local, cluster, spark.from_bytes)
 
 
 def _letters(config: IsothermConfig, wait_for: "_Patience", broker: Broker) -> KafkaDeadLetters | None:

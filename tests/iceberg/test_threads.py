@@ -365,3 +365,30 @@ def test_work_that_gets_on_and_on_is_given_up_all_the_same() -> None:
     assert not nothing
     assert name == "of one table"
     assert str(error) == "not done after 3h, though it got on; it begins again, and may take 6h then"
+
+
+def test_who_asks_again_is_waited_for_though_others_run():
+    """A question that waits for a turn of the loop comes too late in a stream that commits fast."""
+    asking = Asking(60, 60)
+    may_end = Event()
+
+    def work(ask):
+        said = [ask(1), ask(2)]
+        may_end.wait(60)
+        return said
+
+    asking.start(work)
+    answered = []
+
+    def answer(question):
+        answered.append(question)
+        if question == 2:
+            may_end.set()
+        return question
+
+    found = None
+    while found is None:
+        found = asking.go_on(answer, first_s=0)
+        # Once it has asked twice, the call in which it did so lasts to the end.
+        assert found is not None or len(answered) < 2
+    assert found == [1, 2]

@@ -2,7 +2,7 @@
 
 from mutants.mutant import Mutant
 
-COMMITTER = "iceberg/compaction/committer.py"
+COMMITTER = "iceberg/compaction/one_commit.py"
 COMMIT_CHECKS = "iceberg/compaction/commit_checks.py"
 SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
 MANIFESTS = "iceberg/compaction/replaced_manifests.py"

@@ -76,16 +76,16 @@ MUTANTS = (
     ),
     Mutant(
         "a request that has hung is sent twice more",
-        "iceberg/compaction/committer.py",
+        "iceberg/compaction/one_commit.py",
         "while sent < SENDS and self.lost_s < PATIENCE_S:",
         "while sent < SENDS:",
         HANGING + "test_commits_that_hang_have_a_part_of_the_loop[rest]",
     ),
     Mutant(
         "a commit that has hung is tried again on the new head",
-        "iceberg/compaction/committer.py",
-        "            if self.lost_s >= PATIENCE_S:\n",
-        "            if False:\n",
+        "iceberg/compaction/one_commit.py",
+        "            if self.lost_s >= PATIENCE_S or lost == ATTEMPTS:\n",
+        "            if lost == ATTEMPTS:\n",
         HANGING + "test_a_commit_that_hangs_while_the_head_moves_is_sent_once",
     ),
     Mutant(
@@ -189,8 +189,8 @@ MUTANTS = (
     Mutant(
         "a stopped daemon lets the commit that it waits for go",
         COMPACTIONS,
-        "self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs})",
-        "self._go_on(self._last_look)",
+        "self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs}, others_run=False)",
+        "self._go_on(self._last_look, others_run=False)",
         SLOW + "test_a_daemon_that_stops_lets_no_request_go_that_was_about_to",
     ),
     Mutant(

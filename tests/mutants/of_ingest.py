@@ -703,4 +703,32 @@ MUTANTS = (
         OF_UNLISTED
         + "test_what_a_table_was_seen_through_to_in_the_listed_topic_counts_whichever_topic_sorts_first[shop.public.s2-backfill]",
     ),
+    Mutant(
+        "a large value that is left out of a key is a key",
+        "isotherm_ingest/decode/statement.py",
+        "if wanted.keeps and wanted.is_key(one.name) and one.column.kind.placeholders",
+        "if False",
+        "ingest/decode/test_changed_keys.py::test_a_large_value_that_is_left_out_of_the_key_is_no_key",
+    ),
+    Mutant(
+        "a value that is left out of the new row is another key",
+        "isotherm_ingest/decode/statement.py",
+        " AND NOT {_is_left_out(one, 'p.after')})",
+        ")",
+        "ingest/decode/test_changed_keys.py::test_a_large_value_that_is_left_out_of_the_key_is_no_key",
+    ),
+    Mutant(
+        "the least of all numbers is told as a lower end",
+        "isotherm_ingest/sql/key_conditions.py",
+        "kind not in _NEAR_THE_LEAST or",
+        "kind or",
+        "ingest/sql/test_key_conditions.py::test_no_lower_end_is_told_that_iceberg_would_truncate_to_a_large_number[BIGINT--9223372036854775808]",
+    ),
+    Mutant(
+        "a value that no partition can hold is written",
+        "isotherm_ingest/workers/partitions.py",
+        "if steps - steps % width < lowest:",
+        "if False:",
+        "ingest/workers/test_decoding.py::test_a_value_that_no_partition_can_hold_is_a_letter_alone[bigint]",
+    ),
 )

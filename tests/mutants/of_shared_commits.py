@@ -1,8 +1,9 @@
-"""Mistakes in commits of several jobs, and in what begins between two rounds."""
+"""Mistakes in commits of several jobs, in what begins between two rounds, and in rewrites on a cluster."""
 
 from mutants.mutant import Mutant
 
 COMMITTER = "iceberg/compaction/committer.py"
+ONE = "iceberg/compaction/one_commit.py"
 MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 COMPACTIONS = "service/jobs/compactions.py"
 ENDED = "service/jobs/ended_rewrites.py"
@@ -20,35 +21,35 @@ MUTANTS = (
     ),
     Mutant(
         "a job that is refused goes in with the others",
-        COMMITTER,
+        ONE,
         "            self.swaps.remove(swap)\n",
         "",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
     ),
     Mutant(
         "the request for those that are left still has the files of one that is not",
-        COMMITTER,
-        "self.snapshot, self.has_dropped = self._new_snapshot(), True",
-        "self.has_dropped = True",
+        ONE,
+        "self.snapshot, self.has_dropped, self.discarded = self._new_snapshot(), True, len(self.written)",
+        "self.has_dropped, self.discarded = True, len(self.written)",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
     ),
     Mutant(
         "a job that is refused after its request went out counts as failed",
-        COMMITTER,
+        ONE,
         "        if self.asserted_head_id is not None:\n            return self._unknown(refusal.why)\n",
         "",
         COMMITS + "test_a_job_that_is_refused_after_a_request_of_unknown_end_is_unknown_and_the_others_go_on",
     ),
     Mutant(
         "what is left behind is told of each job",
-        COMMITTER,
+        ONE,
         "leftovers = () if place else end.leftovers",
         "leftovers = end.leftovers",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[0]",
     ),
     Mutant(
         "what an earlier request left behind is forgotten",
-        COMMITTER,
+        ONE,
         "self.now_ms, self.known, self.written)",
         "self.now_ms, self.known, [])",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
@@ -68,11 +69,53 @@ MUTANTS = (
         COMMITS + "test_they_are_one_snapshot_which_says_whose_it_is",
     ),
     Mutant(
-        "rows that differ are left to the others of the commit",
+        "where rows differ the rest of the commit goes through",
         COMMITTER,
-        "if swap.job.job_id not in ends]:",
-        "if True]:",
-        COMMITS + "test_rows_that_differ_are_that_jobs_alone",
+        "    if ends:\n",
+        "    if False:\n",
+        COMMITS + "test_where_rows_differ_nothing_more_of_the_table_is_committed",
+    ),
+    Mutant(
+        "a manifest that is gone is trouble of all jobs of a commit",
+        ONE,
+        "if len(self.swaps) > 1 and not self.was_sent:",
+        "if False:",
+        COMMITS + "test_a_manifest_that_is_gone_is_trouble_of_its_partition_alone",
+    ),
+    Mutant(
+        "what a request that was given up left behind is forgotten where nobody can look",
+        ONE,
+        "leftovers=tuple(self.written[: self.discarded]) if is_newest else ()",
+        "leftovers=()",
+        COMMITS + "test_what_a_request_that_was_given_up_left_behind_is_told_also_where_nobody_can_look",
+    ),
+    Mutant(
+        "a job that is refused costs the others an attempt",
+        ONE,
+        "lost += not self.has_dropped",
+        "lost += 1",
+        COMMITS + "test_many_that_are_refused_one_after_another_take_no_other_with_them",
+    ),
+    Mutant(
+        "who has lost a race waits for a turn of the loop again",
+        "iceberg/threads.py",
+        "(wait_s if asker.asked > 1 else min(wait_s, first_s))",
+        "min(wait_s, first_s)",
+        "iceberg/test_threads.py::test_who_asks_again_is_waited_for_though_others_run",
+    ),
+    Mutant(
+        "a commit that did something holds up the next for a job that was left out",
+        COMPACTIONS,
+        "            self.operations.went_through(Action.COMPACT)\n",
+        "            pass\n",
+        SERVICE + "test_a_commit_that_did_something_holds_up_no_other_for_the_job_that_was_left_out",
+    ),
+    Mutant(
+        "small jobs of a table share the one that its policy allows",
+        "service/rounds/admission.py",
+        "self.compactions.by_table()",
+        "{}",
+        SERVICE + "test_a_policy_that_allows_one_job_at_once_means_one",
     ),
     Mutant(
         "those that were to go in a commit that did not begin are never heard of again",
@@ -136,5 +179,26 @@ MUTANTS = (
         "elif has_left and self.pace.has_room:",
         "elif False:",
         SERVICE + "test_what_is_left_begins_in_the_slots_that_become_free",
+    ),
+    Mutant(
+        "an answer of a cluster runs code in the daemon",
+        "iceberg/compaction/spark_task.py",
+        "if (module, name) not in _OURS:",
+        "if False:",
+        "iceberg/compaction/test_spark_executor.py::test_an_answer_runs_no_code_here[code]",
+    ),
+    Mutant(
+        "workers of another version rewrite",
+        "iceberg/compaction/spark_task.py",
+        "if theirs != (ours := version(PACKAGE)):",
+        "if not (ours := version(PACKAGE)):",
+        "iceberg/compaction/test_spark_executor.py::test_another_version_is_told_before_anything_is_read_of_the_task",
+    ),
+    Mutant(
+        "small jobs go to the cluster",
+        "iceberg/compaction/executors.py",
+        "if job.read_bytes >= self._from_bytes else self._local",
+        "if True else self._local",
+        "iceberg/compaction/test_spark_executor.py::test_large_jobs_go_to_the_cluster_and_others_stay_here",
     ),
 )

@@ -285,8 +285,8 @@ class Asked:
     def start(self, work: Callable[[Callable[[Any], Any]], Any]) -> None:
         self._work = work
 
-    def go_on(self, answer: Callable[[Any], Any], *, at_most_s: float | None = None) -> Any:
-        del at_most_s
+    def go_on(self, answer: Callable[[Any], Any], *, first_s: float | None = None) -> Any:
+        del first_s
         if self._work is None or self._world.may(0.2):
             return None
         work, self._work = self._work, None

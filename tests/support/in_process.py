@@ -98,8 +98,8 @@ class _Asked:
         assert self._work is None
         self._work = work
 
-    def go_on(self, answer, *, at_most_s=None):
-        del at_most_s
+    def go_on(self, answer, *, first_s=None):
+        del first_s
         work, self._work = self._work, None
         try:
             return None if work is None else work(answer)

@@ -12,8 +12,9 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.committer import MayCommit, commit_compactions
+from isotherm.iceberg.compaction.committer import commit_compactions
 from isotherm.iceberg.compaction.names import leftovers
+from isotherm.iceberg.compaction.one_commit import MayCommit
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.remover import deleted, sweep

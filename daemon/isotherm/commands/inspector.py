@@ -228,7 +228,7 @@ class Inspector:
         words = self._fold.words(self.row(table).state.table.uuid)
         return Assumed(
             plan_every_ms=plan_every_ms,
-            jobs_at_once=self._config.executors.local.jobs_at_once,
+            jobs_at_once=self._config.executors.jobs_at_once,
             bytes_per_hour=self._config.budgets.bytes_per_hour,
             writers_announce=bool(words) and all(word.announces for word in words),
         )

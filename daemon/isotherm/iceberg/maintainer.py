@@ -18,7 +18,7 @@ from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphans
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.executors import Executor
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
@@ -70,7 +70,7 @@ class IcebergMaintainer:
     def __init__(
         self,
         catalog: PyIcebergCatalog,
-        executor: LocalExecutor,
+        executor: Executor,
         now_ms: Callable[[], int],
         clock_s: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = sleep,
@@ -194,9 +194,9 @@ class IcebergMaintainer:
         self, name: str, may_commit: MayCommit, *, others_run: bool = False
     ) -> Sequence[Outcome] | BaseException | None:
         """What the commit came to for each job, or None where it goes on."""
-        at_most_s = BESIDE_OTHERS_S if others_run else COMMIT_WAIT_S
+        first_s = BESIDE_OTHERS_S if others_run else COMMIT_WAIT_S
         return self._commits.go_on(
-            lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), at_most_s=at_most_s
+            lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), first_s=first_s
         )
 
     def settled(

@@ -173,14 +173,17 @@ class Asking(Generic[Question, Answer, Result]):
             asker.happened.put(None)
 
     def go_on(
-        self, answer: Callable[[Question], Answer], *, at_most_s: float = inf
+        self, answer: Callable[[Question], Answer], *, first_s: float = inf
     ) -> Result | BaseException | None:
-        """Answer what is asked, for a while. Returns the result, or the error, once it is over; else None."""
+        """Answer what is asked, for a while. Returns the result, or the error, once it is over; else None.
+
+        `first_s`: the while at most, as long as it has asked no more than once. Who asks again has lost a race, and would lose
+        the next one too if it waited for a turn of the loop.
+        """
         asker = self._running
         if asker is None:
             return None
-        wait_s = max(asker.began_s + self._wait_s - self._clock_s(), MOMENT_S)
-        until_s = self._clock_s() + min(wait_s, at_most_s)
+        until_s = self._until_s(asker, first_s)
         while True:
             try:
                 happened = asker.happened.get(timeout=max(until_s - self._clock_s(), 0))
@@ -192,9 +195,15 @@ class Asking(Generic[Question, Answer, Result]):
             asker.heard_s = self._clock_s()
             if happened is not None:
                 asker.reply(happened, answer)
+                until_s = max(until_s, self._until_s(asker, first_s))
                 continue
             self._running = None
             return asker.end.exception() or asker.end.result()
+
+    def _until_s(self, asker: "_Asker[Question, Answer, Result]", first_s: float) -> float:
+        now_s = self._clock_s()
+        wait_s = max(asker.began_s + self._wait_s - now_s, MOMENT_S)
+        return now_s + (wait_s if asker.asked > 1 else min(wait_s, first_s))
 
     def close(self) -> None:
         """Answer nothing any more: what was not allowed before is not done."""
@@ -213,6 +222,8 @@ class _Asker(Generic[Question, Answer, Result]):
         self._asked: Future[Answer] | None = None
         self._is_given_up = False
         self.began_s = self.heard_s = now_s
+        self.asked = 0
+        """So many questions were answered."""
         self.happened: SimpleQueue[tuple[Question] | None] = SimpleQueue()
         """Questions, and None at the end."""
         self.end: Future[Result] = Future()
@@ -238,6 +249,7 @@ class _Asker(Generic[Question, Answer, Result]):
         if self._asked is None:
             raise RuntimeError("nothing was asked")
         asked, self._asked = self._asked, None
+        self.asked += 1
         try:
             asked.set_result(answer(*happened))
         except BaseException as err:

@@ -116,10 +116,32 @@ class LocalExecutorConfig(StrictModel):
     little, the kernel chooses what to end, in a container perhaps the daemon with it."""
 
 
+class SparkExecutorConfig(StrictModel):
+    """Compaction on a Spark cluster, for jobs that are large."""
+
+    remote: str = Field(pattern="^sc://")
+    """The address of its Spark Connect server, as `sc://host:15002`. A token stands in it as `;token=…;use_ssl=true`."""
+    from_bytes: int = Field(1024**3, ge=0)
+    """Jobs that read so much run there, all others on this machine."""
+    jobs_at_once: int = Field(4, ge=1, le=256)
+    """Tasks at the same time; each takes a core of a worker, and memory beside Spark's own."""
+    deadline_s: int = Field(3600, ge=10)
+    """A job that takes longer is cancelled."""
+    memory_bytes: int | None = Field(4 * 1024**3, ge=256 * 1024**2)
+    """Memory that the process of one task may take."""
+
+
 class ExecutorsConfig(StrictModel):
     """What does the rewriting."""
 
     local: LocalExecutorConfig = LocalExecutorConfig()
+    spark: SparkExecutorConfig | None = None
+    """None: all jobs run on this machine."""
+
+    @property
+    def jobs_at_once(self) -> int:
+        """On this machine and the cluster together."""
+        return self.local.jobs_at_once + (0 if self.spark is None else self.spark.jobs_at_once)
 
 
 class BudgetsConfig(StrictModel):

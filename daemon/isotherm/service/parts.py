@@ -359,7 +359,7 @@ class Parts:
             self.compactions,
             self.barrier.is_aside,
             self.now_ms,
-            self.config.executors.local.jobs_at_once,
+            self.config.executors.jobs_at_once,
             self.config.budgets.bytes_per_hour,
         )
         return DueWork(

@@ -98,7 +98,7 @@ def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
         f"({one.wire('p.before')} IS DISTINCT FROM {one.wire('p.after')} AND NOT {_is_left_out(one, 'p.after')})"
         for one in hidden
     )
-    is_left = f"p.op = 'u' AND p.before IS NOT NULL AND ({differs})"
+    is_left = f"p.op = 'u' AND p.before IS NOT NULL AND p.after IS NOT NULL AND ({differs})"
     return _statement(schema, wanted, f"CASE WHEN {is_left} THEN struct_update(p, op := 'd') END")
 
 

@@ -65,6 +65,11 @@ def reach_of(
     return Reach(condition, is_exact)
 
 
+_NEAR_THE_LEAST = {"INT": -(2**30), "BIGINT": -(2**62)}
+"""Below these no lower bound is told: Iceberg's Java truncates it, where a partition is truncated, to a large positive number,
+and skips every file."""
+
+
 def _told(name: str, values: pa.ChunkedArray, kind: str, is_few: bool, room: int) -> tuple[str, bool]:
     """A condition on one column, and whether it names each value; nothing where that has no room."""
     # Looked at before it is made into text, which would be as large again.
@@ -75,7 +80,9 @@ def _told(name: str, values: pa.ChunkedArray, kind: str, is_few: bool, room: int
             return part, True
     ends = pc.min_max(values).as_py()
     least, most = (literal_of(ends[end], kind) for end in ("min", "max"))
-    part = f"{quoted(name)} >= {least} AND {quoted(name)} <= {most}"
+    part = f"{quoted(name)} <= {most}"
+    if ends["min"] is None or kind not in _NEAR_THE_LEAST or ends["min"] >= _NEAR_THE_LEAST[kind]:
+        part = f"{quoted(name)} >= {least} AND {part}"
     return (part, False) if len(part.encode()) <= room else ("", False)
 
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.workers.files import logged
-from isotherm_ingest.workers.partitions import partition_columns
+from isotherm_ingest.workers.partitions import partition_columns, without_partition
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
@@ -54,6 +55,7 @@ class Decoding:
         self._letters: dict[str, int] = {}
         self._samples: set[Route] = set()
         self._failed: set[str] = set()
+        self._metadata: dict[str, TableMetadata] = {}
 
     def lines(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
         """What is reported of the messages."""
@@ -119,6 +121,23 @@ class Decoding:
         if pc.any(broken).as_py():
             yield self._letter(table.name, rows.filter(broken), problems.filter(broken))
             changes = changes.filter(pc.invert(broken))
+            rows = rows.filter(pc.invert(broken))
+        if lost := self._without_partition(table, changes):
+            told = pa.array([f"no_partition:{lost[place]}" for place in lost], pa.string())
+            yield self._letter(table.name, rows.take(list(lost)), told)
+            changes = changes.take([place for place in range(changes.num_rows) if place not in lost])
+        yield from self._changes(table, changes, left)
+
+    def _without_partition(self, table: TableTask, changes: pa.RecordBatch) -> dict[int, str]:
+        if not table.description:
+            return {}
+        if table.name not in self._metadata:
+            self._metadata[table.name] = table_of(table.description)
+        return without_partition(self._metadata[table.name], changes.column("row"))
+
+    def _changes(self, table: TableTask, changes: pa.RecordBatch, left: pa.RecordBatch) -> Iterator[Line]:
+        """What is to be written, and of rows that went to another key the old one."""
+        surveyor = self._surveyors[table.name]
         if left.num_rows:
             surveyor.look(left)
             changes = pa.concat_batches([changes, left])

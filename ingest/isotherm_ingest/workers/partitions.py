@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -18,7 +19,7 @@ from pyiceberg.partitioning import PartitionField, partition_record_value
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import TruncateTransform, VoidTransform
-from pyiceberg.types import BinaryType, IcebergType, UUIDType
+from pyiceberg.types import BinaryType, DecimalType, IcebergType, IntegerType, LongType, UUIDType
 
 LONGEST_NAME = 255
 """Of a folder on a disk. 28 Chinese letters are as long, where each is written as nine."""
@@ -90,6 +91,56 @@ def partitions(metadata: TableMetadata, rows: pa.Table) -> Iterator[tuple[Partit
         )
         mine = rows if len(groups) == 1 else rows.take(pa.array(group["place_list"], pa.int64()))
         yield Partition(schema, tuple(values)), mine
+
+
+def without_partition(metadata: TableMetadata, rows: pa.StructArray) -> dict[int, str]:
+    """Rows that no partition can hold, by their places, and the column of each: its truncated value does not fit its type.
+
+    Iceberg's Java lets such a number become a large positive one, under which nobody looks for it, and Avro takes no decimal with
+    more digits than its type has.
+    """
+    schema, found = metadata.schema(), dict[int, str]()
+    for one in metadata.spec().fields:
+        name = schema.find_column_name(one.source_id) or ""
+        place = rows.type.get_field_index(name)
+        if not isinstance(one.transform, TruncateTransform) or place < 0:
+            continue
+        kind, values = schema.find_type(one.source_id), rows.field(place)
+        lowest, width = _lowest(kind), one.transform.width
+        # Almost every column ends here: few values are so low.
+        if (
+            lowest is None
+            or values.null_count == len(values)
+            or _steps(pc.min(values).as_py()) >= lowest + width
+        ):
+            continue
+        for row, value in enumerate(values.to_pylist()):
+            steps = 0 if value is None else _steps(value)
+            if steps - steps % width < lowest:
+                found.setdefault(row, name)
+    return found
+
+
+def _lowest(kind: IcebergType) -> int | None:
+    """The least value of a type, in steps from one value to the next; None where truncating never leaves the type."""
+    match kind:
+        case IntegerType():
+            return -(2**31)
+        case LongType():
+            return -(2**63)
+        case DecimalType():
+            return 1 - int(10**kind.precision)
+        case _:
+            return None
+
+
+def _steps(value: int | Decimal) -> int:
+    """A number without its point: Python's decimals have no floor, and round what has more than 28 digits."""
+    if isinstance(value, int):
+        return value
+    sign, digits, _ = value.as_tuple()
+    number = int("".join(map(str, digits)))
+    return -number if sign else number
 
 
 def flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.table import Table
 
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.iceberg.compaction.committer import ATTEMPTS
+from isotherm.iceberg.compaction.one_commit import ATTEMPTS
 from support.faults import FaultyCatalog
 from support.rewriting import commit, compacted, swept
 from support.two_partitions import (

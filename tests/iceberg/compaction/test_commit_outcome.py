@@ -11,7 +11,7 @@ from pyiceberg.table import CommitTableResponse
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction import commit_outcome
-from isotherm.iceberg.compaction.committer import SENDS
+from isotherm.iceberg.compaction.one_commit import SENDS
 from isotherm.service.ports import TooLong
 from support.faults import FaultyCatalog
 from support.rewriting import commit

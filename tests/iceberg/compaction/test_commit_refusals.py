@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.iceberg.compaction.committer import SENDS
+from isotherm.iceberg.compaction.one_commit import SENDS
 from support.faults import FaultyCatalog
 from support.refusals import BUSY, REFUSED, UNCLEAR, in_short
 from support.rewriting import commit

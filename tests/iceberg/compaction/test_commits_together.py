@@ -1,6 +1,7 @@
 """Several jobs of a table in one commit: all or none of those that nothing stands against, and none for another's sake."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ from pyiceberg.table import Table
 from isotherm.contract.summary import JOB_ID, JOB_IDS, jobs_of
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction import commit_outcome
-from isotherm.iceberg.compaction.committer import ATTEMPTS
+from isotherm.iceberg.compaction import commit_outcome, one_commit
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
 from support.many_partitions import NAME, append, catalog_of_eight, key, rows
-from support.rewriting import bound, commit_together, rewritten, swept
+from support.rewriting import bound, commit_together, compacted, rewritten, swept
 
 DONE, FAILED, UNKNOWN = OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.UNKNOWN
 
@@ -157,15 +157,64 @@ def test_where_all_are_refused_each_has_its_own_reason(catalog: Any) -> None:
     assert len(catalog.load_table(NAME).metadata.snapshots) == 5
 
 
-def test_rows_that_differ_are_that_jobs_alone(catalog: Any) -> None:
-    from dataclasses import replace
-
+def test_where_rows_differ_nothing_more_of_the_table_is_committed(catalog: Any) -> None:
     first, second = ready(catalog, [1, 2])
-    wrong = Swap(first.job, replace(first.rewrite, hash_written=first.rewrite.hash_written + 1))
+    wrong = Swap(second.job, replace(second.rewrite, hash_written=second.rewrite.hash_written + 1))
+    asked: list[Table] = []
 
-    outcomes = commit_together(catalog, [wrong, second])
+    outcomes = commit_together(catalog, [first, wrong], lambda table, _: asked.append(table) or {})
 
-    assert kinds(outcomes) == [(FAILED, Reason.MISMATCH), (DONE, Reason.COMMITTED)]
+    assert kinds(outcomes) == [(FAILED, Reason.HALTED), (FAILED, Reason.MISMATCH)]
+    assert second.job.job_id in outcomes[0].why
+    assert not any(one.was_sent for one in outcomes)
+    assert asked == []
+    assert len(catalog.load_table(NAME).metadata.snapshots) == 5
+
+
+def test_a_manifest_that_is_gone_is_trouble_of_its_partition_alone(catalog: Any) -> None:
+    """Each partition has one of its own by then."""
+    for part in range(8):
+        assert compacted(catalog, NAME, key(part)).kind is DONE
+        append(catalog.load_table(NAME), [part], 1000 + 10 * part)
+    table = catalog.load_table(NAME)
+    swaps = ready(catalog, [1, 2])
+    lost = {path for path in live(table) if "part=1" in path}
+    for manifest in manifests(table):
+        paths = {one.data_file.file_path for one in manifest.fetch_manifest_entry(table.io)}
+        if paths <= lost:
+            Path(manifest.manifest_path.removeprefix("file://")).unlink()
+
+    outcomes = commit_together(catalog, swaps)
+
+    assert kinds(outcomes) == [(FAILED, Reason.STORAGE), (DONE, Reason.COMMITTED)]
+
+
+def test_what_a_request_that_was_given_up_left_behind_is_told_also_where_nobody_can_look(
+    catalog: Any,
+) -> None:
+    swaps, sent = ready(catalog, [1, 2]), []
+    hot = swaps[0].job.job_id
+
+    def may_commit(_: Table, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
+        return {hot: Refusal(Reason.HOT, "so")} if len(jobs) == 2 else {}
+
+    def landing(real: Any, *arguments: Any) -> Any:
+        answer = real(*arguments)
+        sent.append(1)
+        return answer
+
+    def away(real: Any, *arguments: Any) -> Any:
+        if sent:
+            raise ConnectionError("away")
+        return real(*arguments)
+
+    outcomes = commit_together(FaultyCatalog(catalog, landing, away), swaps, may_commit)
+
+    assert [one.kind for one in outcomes] == [FAILED, DONE]
+    table = catalog.load_table(NAME)
+    used = {one.manifest_path for one in manifests(table)} | {table.current_snapshot().manifest_list}
+    assert len(outcomes[1].leftovers) >= 2
+    assert not used & set(outcomes[1].leftovers)
 
 
 def test_a_race_that_is_lost_is_run_again_with_all_that_still_may(catalog: Any) -> None:
@@ -242,10 +291,12 @@ def test_a_job_that_is_refused_after_a_request_of_unknown_end_is_unknown_and_the
     assert len(rows(table)) == 80
 
 
-def test_one_that_is_refused_last_of_all_attempts_takes_no_other_with_it(catalog: Any) -> None:
-    """Each is refused only once those before it are: that costs attempts, and they are enough for as many."""
+def test_many_that_are_refused_one_after_another_take_no_other_with_them(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is refused only once those before it are: that is no race, and costs none of the attempts."""
+    monkeypatch.setattr(one_commit, "ATTEMPTS", 3)
     swaps = ready(catalog, range(6))
-    assert len(swaps) < ATTEMPTS
 
     def may_commit(_: Table, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
         return {jobs[0].job_id: Refusal(Reason.HOT, "so")} if len(jobs) > 1 else {}

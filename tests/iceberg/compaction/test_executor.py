@@ -48,6 +48,27 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, stuck: CompactionJob) 
     executor.stop()
 
 
+def test_one_that_cannot_be_started_takes_no_answer_of_another_with_it(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = LocalExecutor(jobs_at_once=1)
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    executor.start(replace(job, job_id="next"), "", {})
+    assert executor.running() == {job.job_id, "next"}
+
+    def fails(*_: Any) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(executor, "_start", fails)
+    executor.wait(60)
+    ended = dict(executor.poll())
+
+    assert isinstance(ended[job.job_id], Rewrite)
+    assert ended["next"] == Refusal(Reason.UNEXPECTED, "it could not be started: no memory")
+    assert executor.running() == frozenset()
+    executor.stop()
+
+
 def test_it_tells_what_it_read_and_wrote_and_is_gone(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)

@@ -86,3 +86,20 @@ def test_a_long_column_of_the_key_leaves_the_others_their_condition():
         assert reach_of(pa.table(keys), KINDS, ()).condition == (
             "(`id` IN (CAST('3' AS BIGINT), CAST('7' AS BIGINT)))"
         )
+
+
+@pytest.mark.parametrize(("kind", "least"), [("INT", -(2**31)), ("BIGINT", -(2**63))])
+def test_no_lower_end_is_told_that_iceberg_would_truncate_to_a_large_number(kind, least):
+    """It skipped every file, and all rows of the batch were doubled."""
+    arrow = {"INT": pa.int32(), "BIGINT": pa.int64()}[kind]
+    low, others = least, list(range(FEW + 1))
+
+    told = [
+        reach_of(pa.table({"id": pa.array(keys, arrow)}), {"id": kind}, ()).condition
+        for keys in ([low, *others], others)
+    ]
+
+    assert told == [
+        f"(`id` <= CAST('{FEW}' AS {kind}))",
+        f"(`id` >= CAST('0' AS {kind}) AND `id` <= CAST('{FEW}' AS {kind}))",
+    ]

@@ -2,13 +2,16 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import IdentityTransform, TruncateTransform
+from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
 from isotherm_ingest.workers.decoding import SAMPLES, Decoding
@@ -26,7 +29,7 @@ from isotherm_ingest.workers.tasks import (
     TableTask,
     rows_of,
 )
-from support.wire import ID, decoder_of, from_kafka, key, message, number_of
+from support.wire import ID, base64_of, decimal, decoder_of, from_kafka, key, message, number_of
 
 NAMED = [ID, {"field": "name", "type": "string"}]
 ORDERS = "shop.public.orders"
@@ -260,3 +263,45 @@ def test_a_key_is_decoded_where_a_delete_may_need_it():
 
     assert group.to_decode().column("key_text").to_pylist() == [None, key(id=1)]
     assert sample(group) == (values[0].decode(), key(id=1).decode())
+
+
+def cut(column, kind, width):
+    """A table that is divided by the truncated values of a column."""
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, column, kind))
+    spec = PartitionSpec(PartitionField(2, 1000, TruncateTransform(width), "part"))
+    return described(new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, "file:///w/t"))
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "ddl", "values", "lost"),
+    [
+        ({"type": "int32"}, IntegerType(), "INT", [-(2**31), -(2**31) + 7, -(2**31) + 8, 0, None], [0, 1]),
+        ({"type": "int64"}, LongType(), "BIGINT", [-(2**63), -(2**63) + 7, -(2**63) + 8, 2**63 - 1, None], [0, 1]),
+        (
+            decimal(2, 10), DecimalType(10, 2), "DECIMAL(10,2)",
+            [base64_of(-9_999_999_999), base64_of(-9_999_999_990), base64_of(9_999_999_999), base64_of(0), None], [0],
+        ),
+    ],
+    ids=["int", "bigint", "decimal"],
+)  # fmt: skip
+def test_a_value_that_no_partition_can_hold_is_a_letter_alone(field, kind, ddl, values, lost):
+    """The rows beside it are written. Its table could not be committed, or hid the row from whoever looks for it."""
+    fields = [ID, {"field": "value", "optional": True, **field}]
+    messages = [message(fields, after={"id": number, "value": value}) for number, value in enumerate(values)]
+    messages.insert(1, b"garbage")
+    description = cut("value", kind, 10)
+    made = task(fields)
+    one = made.tables["shop.orders"]
+    (route,) = made.routes
+    decoder = decoder_of(fields, table={"id": "BIGINT", "value": ddl})
+    made = replace(
+        made,
+        tables={"shop.orders": replace(one, description=description, decoders={route: decoder})},
+    )
+    found = played(made, from_kafka(*messages))
+
+    told = letters(found[LETTERS])
+    offsets = [number if number == 0 else number + 1 for number in lost]
+    assert [offset for offset, problem in told.items() if problem == "no_partition"] == offsets
+    written = {row["row"]["id"] for one in found[CHANGES] for row in rows_of(one.body).to_pylist()}
+    assert written == set(range(len(values))) - set(lost)

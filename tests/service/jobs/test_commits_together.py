@@ -9,13 +9,14 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, jobs_of
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
 from isotherm.service.jobs.ended_rewrites import MOST_JOBS, SMALL_BYTES, WAITS_S, Ended
 from isotherm.service.jobs.running_compactions import SMALL_IN_A_SLOT
 from isotherm.store.database import to_json
 from support.builders import HOUR
-from support.lab import START, Lab, of, settle, started, uuid_of, wait_for_children
+from support.lab import EAGER, START, Lab, of, settle, started, uuid_of, wait_for_children
 from support.rewriting import bound, rewritten
 
 DUE = (1, 2, 3)
@@ -297,4 +298,52 @@ def test_what_is_left_is_decided_once_more_before_it_begins(tmp_path, happens):
         service.maintainer.wait(0.1)
 
     assert begun == []
+    service.stop()
+
+
+def test_a_policy_that_allows_one_job_at_once_means_one(tmp_path):
+    lab = Lab(tmp_path, policy=EAGER + "work: {jobs_at_once: 1}\n")
+    local = LocalExecutorConfig(jobs_at_once=4)
+    lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(local=local)})
+    filled(lab)
+    service = started(lab)
+    most = 0
+    for _ in range(200):
+        service.step(0)
+        most = max(most, *service.compactions.by_table().values(), 0)
+        if len(of(lab, seen.JobEnded)) == len(DUE):
+            break
+        wait_for_children(service)
+
+    assert (most, len(of(lab, seen.JobEnded))) == (1, len(DUE))
+    service.stop()
+
+
+def test_a_commit_that_did_something_holds_up_no_other_for_the_job_that_was_left_out(lab):
+    """It took long, and the job that was first in it was refused."""
+    table = filled(lab)
+    service = started(lab)
+
+    def slow(real, *arguments):
+        lab.ahead_ms += 60_000
+        return real(*arguments)
+
+    def meanwhile(real, *arguments):
+        if not loads:
+            loads.append(1)
+            an_intent(lab, table, DUE[-1])
+        return real(*arguments)
+
+    loads = []
+    service.maintainer.requests.on_load, service.maintainer.requests.on_commit = meanwhile, slow
+    for _ in range(20):
+        service.step(0)
+        wait_for_children(service)
+        if len(of(lab, seen.JobEnded)) == len(DUE):
+            break
+
+    first, *others = of(lab, seen.JobEnded)
+    assert (first.label[-2:], first.outcome) == ("03", OutcomeKind.FAILED)
+    assert [one.outcome for one in others] == [OutcomeKind.DONE] * 2
+    assert service.compactions.operations.may_commit(Action.COMPACT, "next")
     service.stop()

@@ -224,6 +224,7 @@ def test_a_daemon_that_stops_lets_no_request_go_that_was_about_to(lab):
     go_on = service.maintainer.committed
 
     def to_the_end(*arguments, **others):
+        assert not others["others_run"]  # it waits as long as for any, whatever else runs
         while (end := go_on(*arguments, **others)) is None:
             pass
         return end

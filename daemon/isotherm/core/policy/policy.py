@@ -314,8 +314,7 @@ class Work(StrictModel):
     priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
     """Who has waited longest comes first; each step of priority counts as an hour of waiting."""
     jobs_at_once: Count | None = None
-    """Compactions of this table at the same time; four of 16 MiB at most count as one. By default as many as isotherm.yaml
-    allows."""
+    """Compactions of this table at the same time. By default as many as isotherm.yaml allows."""
     bytes_per_hour: Size | None = None
     """What compaction may read of this table in any hour. By default there is no limit."""
     bytes_per_day: Size | None = None

@@ -80,7 +80,7 @@ class LocalExecutor:
             job_id = next(iter(self._waiting))
             try:
                 self._start(*self._waiting.pop(job_id))
-            except OSError as err:  # no process, or no memory: the next one may get it
+            except Exception as err:  # noqa: BLE001 (no process, or no memory; what has ended is told all the same)
                 refused.append((job_id, Refusal(Reason.UNEXPECTED, f"it could not be started: {err}")))
         return refused
 

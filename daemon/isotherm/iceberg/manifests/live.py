@@ -154,7 +154,7 @@ def live_files_of(
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         is_global = manifest.content == ManifestContent.DELETES and manifest.partition_spec_id in everywhere
         wanted = None if is_global else partitions
-        if wanted is not None and not any(may_hold(metadata, manifest, one) for one in wanted):
+        if wanted is not None and not may_hold(metadata, manifest, *wanted):
             continue
         if is_stopped():
             raise Stopped

@@ -115,24 +115,26 @@ def partition_record(metadata: TableMetadata, spec_id: int, key: PartitionKey) -
     return Record(*(typed(values.get(field.field_id), field.field_type) for field in fields))
 
 
-def may_hold(metadata: TableMetadata, manifest: ManifestFile, key: PartitionKey) -> bool:
-    """Whether a manifest may hold files of a partition, by its summaries; true where they do not tell.
+def may_hold(metadata: TableMetadata, manifest: ManifestFile, *keys: PartitionKey) -> bool:
+    """Whether a manifest may hold files of one of some partitions, by its summaries; true where they do not tell.
 
     Raises:
         UnreadableError: the summaries are not those of the manifest's spec.
     """
     spec = metadata.specs()[manifest.partition_spec_id]
-    values = partition_values(key)
-    if any(field_id not in {field.field_id for field in spec.fields} for field_id in values):
-        # A value in a field that this spec does not have: its files have no value there.
-        return False
-    if not manifest.partitions:
-        return True
+    known = {field.field_id for field in spec.fields}
+    # With a value in a field that this spec does not have, it is of no file of it: they have no value there.
+    wanted = [values for key in keys if (values := partition_values(key)).keys() <= known]
+    if not wanted or not manifest.partitions:
+        return bool(wanted)
     fields = partition_type(metadata, spec).fields
     try:
-        return all(
-            _summary_may_hold(summary, field.field_type, values.get(field.field_id))
-            for field, summary in zip(fields, manifest.partitions, strict=True)
+        return any(
+            all(
+                _summary_may_hold(summary, field.field_type, values.get(field.field_id))
+                for field, summary in zip(fields, manifest.partitions, strict=True)
+            )
+            for values in wanted
         )
     except (struct.error, ArithmeticError, TypeError, ValueError) as err:
         raise UnreadableError(

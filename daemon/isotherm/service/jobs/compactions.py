@@ -157,7 +157,7 @@ class Compactions(RunningCompactions):
         """
         self._ended.extend(self.maintainer.finished(), self.operations.monotonic_s())
         while self._committing or self._begin_commit():
-            if not self._go_on(self._last_look):
+            if not self._go_on(self._last_look, others_run=self.is_writing):
                 return
 
     def _begin_commit(self) -> bool:
@@ -184,14 +184,16 @@ class Compactions(RunningCompactions):
             self._let_go(job_id)
         return False
 
-    def _go_on(self, may_commit: MayCommit) -> bool:
+    def _go_on(self, may_commit: MayCommit, *, others_run: bool) -> bool:
         """Go on with the commit that is under way. Returns whether it is over."""
         name = self._running[self._committing[0]][0].table.name
-        result = self.maintainer.committed(name, may_commit, others_run=bool(self.unwritten))
+        result = self.maintainer.committed(name, may_commit, others_run=others_run)
         if result is None:
             return False
         ids, self._committing = self._committing, ()
         is_followed = False
+        if isinstance(result, Sequence) and any(one.kind is OutcomeKind.DONE for one in result):
+            self.operations.went_through(Action.COMPACT)
         for place, job_id in enumerate(ids):
             operation, job = self._running[job_id]
             with self._ending(operation):
@@ -312,7 +314,7 @@ class Compactions(RunningCompactions):
         """Cancel everything that runs, and delete what it wrote; but for a commit that does not end now."""
         stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
         if self._committing:
-            self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs})
+            self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs}, others_run=False)
         for operation in self._operations():
             self._cancel(operation, stopped)
 

@@ -82,6 +82,10 @@ class Operations:
         self._committing[action] = job_id, now_s
         return True
 
+    def went_through(self, action: Action) -> None:
+        """The commit that began last did something, whatever became of some jobs in it: it holds up no other."""
+        self._committing.pop(action, None)
+
     def end(
         self,
         operation: Operation,

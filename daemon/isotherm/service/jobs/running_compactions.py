@@ -1,6 +1,6 @@
 """Which compactions are under way, and how far each is. Questions only: what begins and ends them is `compactions`."""
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -55,27 +55,31 @@ class RunningCompactions:
 
     @property
     def unwritten(self) -> list[Operation]:
-        """Those that are bound or rewritten. What was rewritten waits for its commit beside them, up to a limit."""
+        """Those that are bound or rewritten. Small ones that were rewritten wait for their commit beside them, up to a limit."""
         waiting = {*islice((*self._committing, *self._ended), MOST_WAITING)}
-        return [one for one in self._operations() if one.job_id not in waiting]
+        return [one for one in self._operations() if one.job_id not in waiting or not _is_small(one)]
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything is bound or rewritten beside what waits for its commit."""
+        return len(self) > len(self._committing) + len(self._ended)
 
     @property
     def soon(self) -> set[str]:
         """The tables, by uuid, of which a small job is bound or rewritten."""
-        return {one.table.uuid for one in self.unwritten if one.bytes_planned <= SMALL_BYTES}
+        waiting = {*self._committing, *self._ended}
+        return {one.table.uuid for one in self._operations() if _is_small(one) and one.job_id not in waiting}
 
     def slots_taken(self) -> int:
         """How many slots are taken; others begin in those that are left."""
-        return _slots(self.unwritten)
+        unwritten = self.unwritten
+        small = sum(map(_is_small, unwritten))
+        return len(unwritten) - small + small // SMALL_IN_A_SLOT
 
-    def slots_by_table(self) -> dict[str, int]:
-        """The same of each table, by uuid."""
-        found: dict[str, list[Operation]] = {}
-        for one in self.unwritten:
-            found.setdefault(one.table.uuid, []).append(one)
-        return {uuid: _slots(some) for uuid, some in found.items()}
+    def by_table(self) -> dict[str, int]:
+        """How many jobs of each table are bound or rewritten, by uuid; there a small one counts as any other."""
+        return dict(Counter(one.table.uuid for one in self.unwritten))
 
 
-def _slots(operations: Sequence[Operation]) -> int:
-    small = sum(one.bytes_planned <= SMALL_BYTES for one in operations)
-    return len(operations) - small + small // SMALL_IN_A_SLOT
+def _is_small(operation: Operation) -> bool:
+    return operation.bytes_planned <= SMALL_BYTES

@@ -61,7 +61,7 @@ class Admission:
             return ()
         now_ms, budget = self.now_ms(), self.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
-        rooms = self.verdicts.rooms(plans, self.compactions.slots_by_table(), self.served_at_ms)
+        rooms = self.verdicts.rooms(plans, self.compactions.by_table(), self.served_at_ms)
         at_once = self.jobs_at_once if may_compact else 0
         admitted = admit(
             plans, self.compactions.slots_taken(), at_once, left, now_ms, rooms, self.begun_at_ms

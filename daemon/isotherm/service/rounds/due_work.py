@@ -21,6 +21,8 @@ from isotherm.store.fold import Fold
 
 BEGIN_FOR_S = 20.0
 """For beginning what is due: each may wait for a store that takes no files."""
+REFILL_FOR_S = 2.0
+"""The same between two rounds, where each job that has ended may call for it."""
 CONFIRMED_FOR_MS = 1_000
 """So long a head counts as confirmed for what begins between two rounds. Our own commits confirm it as well, and each last
 look does it again."""
@@ -65,23 +67,25 @@ class DueWork:
     def begin(self, plans: Sequence[Plan], since_ms: int) -> int:
         """Begin what a round has planned, where a head was confirmed since then or is confirmed now. Returns how much."""
         self._left = ()
-        started, tried = self._begin_in_turn(plans, lambda request: self._confirmed(request, since_ms))
+        started, tried = self._begin_in_turn(
+            plans, lambda request: self._confirmed(request, since_ms), BEGIN_FOR_S
+        )
         self._left = _without(plans, tried)
         return started
 
     def refill(self) -> int:
         """Begin what is left in the slots that are free by now. Returns how much."""
         plans, self._left = self._left, ()
-        started, tried = self._begin_in_turn(plans, self._decided_again)
+        started, tried = self._begin_in_turn(plans, self._decided_again, REFILL_FOR_S)
         self._left = _without(plans, tried)
         return started
 
     def _begin_in_turn(
-        self, plans: Sequence[Plan], confirmed: Callable[[Request], Request | None]
+        self, plans: Sequence[Plan], confirmed: Callable[[Request], Request | None], for_s: float
     ) -> tuple[int, set[int]]:
         """How many began, and which requests had their turn."""
         started, tried = 0, set[int]()
-        deadline_s = self.monotonic_s() + BEGIN_FOR_S
+        deadline_s = self.monotonic_s() + for_s
         may_compact = any(planned.requests for planned in plans) and self.read_to_the_end()
         before = -1
         while started > before:  # a slot that several small ones share is filled one after another

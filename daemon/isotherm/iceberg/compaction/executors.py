@@ -1,0 +1,74 @@
+"""Where rewrites run: what an executor is, and which of several takes a job."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.refusals import Refusal
+
+
+class Executor(Protocol):
+    """Runs rewrites beside the loop. Nothing here waits but `wait`."""
+
+    def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
+        """Start a rewrite of files of the described table, with the properties of its FileIO; where there is no room, later."""
+        ...
+
+    def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
+        """What ended since the last call, by job id; each job is reported once."""
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something has ended, or the time is over."""
+        ...
+
+    def running(self) -> frozenset[str]:
+        """The ids of jobs that were started and not yet reported or cancelled."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """End a job, if it is one of these; `poll` will not report it."""
+        ...
+
+    def stop(self) -> None:
+        """Cancel whatever runs or waits."""
+        ...
+
+
+class BySize:
+    """Small jobs on this machine, large ones on a cluster."""
+
+    def __init__(self, local: Executor, cluster: Executor, from_bytes: int) -> None:
+        """Jobs that read so much go to the cluster."""
+        self._local = local
+        self._cluster = cluster
+        self._from_bytes = from_bytes
+
+    def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
+        """Start a rewrite where one of its size belongs."""
+        chosen = self._cluster if job.read_bytes >= self._from_bytes else self._local
+        chosen.start(job, description, io_properties)
+
+    def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
+        """What ended on either."""
+        return [*self._local.poll(), *self._cluster.poll()]
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something has ended, or the time is over."""
+        for part in (self._local, self._cluster):
+            if part.running():
+                part.wait(timeout_s)
+
+    def running(self) -> frozenset[str]:
+        """The ids of jobs on either."""
+        return self._local.running() | self._cluster.running()
+
+    def cancel(self, job_id: str) -> None:
+        """End a job, wherever it is."""
+        self._local.cancel(job_id)
+        self._cluster.cancel(job_id)
+
+    def stop(self) -> None:
+        """Cancel whatever runs or waits."""
+        self._local.stop()
+        self._cluster.stop()

@@ -1,0 +1,261 @@
+"""Rewrites on Spark, asked through a real Spark Connect server: the same files, rows and refusals as on this machine."""
+
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.executors import BySize
+from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.compaction.spark_executor import SparkExecutor
+from isotherm.iceberg.compaction.spark_task import TASKS, Task, answered, asked, run
+from isotherm.parquet.table_description import described
+from isotherm.runtime.clock import monotonic_s
+from support.in_process import InProcess
+from support.lab import Lab, of, settle
+from support.one_partition import NAME, on_disk
+from support.rewriting import commit
+from support.spark_connect import ConnectServer
+
+KILLS_WITHIN_S = 30
+"""Spark waits some seconds for a task that is to end."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    server = ConnectServer(tmp_path_factory.mktemp("connect"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def executor(server: ConnectServer) -> Iterator[SparkExecutor]:
+    executor = SparkExecutor(server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
+    yield executor
+    executor.stop()
+
+
+def start(executor: Any, catalog: Any, *jobs: CompactionJob) -> None:
+    for job in jobs:
+        executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+
+
+def ended(executor: Any, count: int = 1, within_s: float = 180) -> dict[str, Rewrite | Refusal]:
+    found: dict[str, Rewrite | Refusal] = {}
+    until_s = monotonic_s() + within_s
+    while len(found) < count and monotonic_s() < until_s:
+        executor.wait(1)
+        found.update(executor.poll())
+    assert len(found) == count
+    return found
+
+
+@pytest.mark.stack
+def test_spark_writes_what_would_be_written_here_and_it_is_committed(
+    catalog: Any, job: CompactionJob, executor: SparkExecutor
+) -> None:
+    table = catalog.load_table(NAME)
+    rows = sorted(table.scan().to_arrow()["id"].to_pylist())
+    here = attempt(replace(job, job_id="here"), described(table.metadata), catalog.properties)
+    start(executor, catalog, job)
+    assert executor.running() == {job.job_id}
+
+    there = ended(executor)[job.job_id]
+
+    assert isinstance(here, Rewrite)
+    assert isinstance(there, Rewrite), there
+    assert (there.hash_read, there.rows_read, there.rows_written) == (here.hash_read, 60, 60)
+    assert there.peak_memory_bytes > 0
+    assert executor.running() == frozenset()
+    assert commit(catalog, job, there).kind is OutcomeKind.DONE
+    assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == rows
+    assert [Path(file.path.removeprefix("file://")) for file in there.files] == on_disk(catalog, job)
+
+
+@pytest.mark.stack
+def test_what_is_refused_there_is_told_here_and_the_others_go_on(
+    catalog: Any, job: CompactionJob, executor: SparkExecutor
+) -> None:
+    missing = replace(job.data_files[0], path=f"{job.data_files[0].path}.gone")
+    lost = replace(job, job_id="lost", data_files=(missing, *job.data_files[1:]))
+    others = [replace(job, job_id=f"other{number}") for number in range(3)]  # one more than run at once
+    start(executor, catalog, lost, *others)
+
+    found = ended(executor, 4)
+
+    assert isinstance(refused := found.pop("lost"), Refusal)
+    assert refused.reason is Reason.MISSING_FILE
+    assert {type(one) for one in found.values()} == {Rewrite}
+
+
+def processes_of(server: ConnectServer) -> list[psutil.Process]:
+    """The rewrites that run in the server's workers."""
+    assert server.process is not None
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    found = []
+    for one in family:
+        with suppress(psutil.Error):  # it ends just now
+            if any("compaction/child.py" in part for part in one.cmdline()):
+                found.append(one)
+    return found
+
+
+@pytest.mark.stack
+def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
+    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+) -> None:
+    start(executor, catalog, stuck)
+    until_s = monotonic_s() + 120
+    while not processes_of(server):
+        executor.wait(0.2)
+        assert monotonic_s() < until_s
+
+    executor.cancel(stuck.job_id)
+
+    assert executor.running() == frozenset()
+    _, alive = psutil.wait_procs(processes_of(server), KILLS_WITHIN_S)
+    assert alive == []
+    assert executor.poll() == []
+    assert on_disk(catalog, stuck) == []
+
+
+@pytest.mark.stack
+def test_a_server_that_ends_is_trouble_of_its_jobs_and_the_next_ones_find_it_again(
+    catalog: Any, job: CompactionJob, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+) -> None:
+    start(executor, catalog, stuck)
+    until_s = monotonic_s() + 120
+    while not processes_of(server):
+        executor.wait(0.2)
+        assert monotonic_s() < until_s
+    server.stop()
+
+    refused = ended(executor)[stuck.job_id]
+
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.UNAVAILABLE
+    assert server.remote in refused.why
+    server.start()
+    start(executor, catalog, replace(job, job_id="after"))
+    assert isinstance(ended(executor)["after"], Rewrite)
+
+
+@pytest.mark.stack
+def test_workers_without_isotherm_are_told_with_a_remedy(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    (tmp_path / "isotherm").mkdir()  # hides the real one
+    (tmp_path / "isotherm" / "__init__.py").write_text("")
+    server = ConnectServer(tmp_path, python_path=str(tmp_path))
+    server.start()
+    executor = SparkExecutor(server.remote)
+    start(executor, catalog, job)
+
+    refused = ended(executor)[job.job_id]
+
+    executor.stop()
+    server.stop()
+    assert isinstance(refused, Refusal)
+    assert (refused.reason, "give Spark's workers" in refused.why) == (Reason.UNSUPPORTED, True)
+
+
+@pytest.mark.stack
+def test_a_daemon_compacts_on_spark_as_it_does_here(tmp_path: Path, executor: SparkExecutor) -> None:
+    lab = Lab(tmp_path)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 2, 9, 10, 11):
+        lab.append(table, hour)
+    rows = sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
+    service = lab.service(executor=BySize(lab.executor, executor, 0))
+    service.start()
+
+    settle(service)
+
+    assert [one.outcome for one in of(lab, seen.JobEnded)] == [OutcomeKind.DONE] * 2
+    assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == rows
+    assert len(table.inspect.files()) == 5
+    service.stop()
+
+
+def test_where_nobody_answers_a_job_is_given_up(catalog: Any, job: CompactionJob) -> None:
+    class Away:
+        def addTag(self, tag: str) -> None:  # noqa: N802 (Spark's)
+            raise ConnectionError(f"nobody there for {tag}")
+
+    executor = SparkExecutor("sc://away", connect=Away)
+    start(executor, catalog, job)
+
+    refused = ended(executor)[job.job_id]
+
+    assert refused == Refusal(
+        Reason.UNAVAILABLE,
+        f"Spark at sc://away: ConnectionError: nobody there for isotherm-{job.job_id}",
+    )
+
+
+# --- what runs there
+
+
+def task(catalog: Any, job: CompactionJob) -> Any:
+    table = catalog.load_table(NAME)
+    return asked(Task(job, described(table.metadata), dict(catalog.properties), 60, None))
+
+
+def test_a_row_is_a_rewrite_and_its_answer_holds_values_alone(catalog: Any, job: CompactionJob) -> None:
+    (answer,) = run(task(catalog, job).to_batches())
+
+    found = answered(answer["answer"][0].as_py())
+
+    assert isinstance(found, Rewrite)
+    assert found.rows_written == 60
+    assert commit(catalog, job, found).kind is OutcomeKind.DONE
+
+
+def test_another_version_is_told_before_anything_is_read_of_the_task() -> None:
+    (answer,) = run(
+        [pa.RecordBatch.from_pydict({"version": ["0.0"], "task": [b"not a pickle"]}, schema=TASKS)]
+    )
+
+    refused = answered(answer["answer"][0].as_py())
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.UNSUPPORTED
+    assert "isotherm 0.0" in refused.why
+
+
+class Runs:
+    def __reduce__(self) -> Any:
+        return exec, ("import sys; sys.code_of_an_answer = True",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [pickle.dumps(Runs()), pickle.dumps({"a": 1}), b"nonsense"],
+    ids=["code", "another value", "nonsense"],
+)
+def test_an_answer_runs_no_code_here(answer: bytes) -> None:
+    with pytest.raises(pickle.UnpicklingError):
+        answered(answer)
+    assert not hasattr(sys, "code_of_an_answer")
+
+
+def test_large_jobs_go_to_the_cluster_and_others_stay_here(catalog: Any, job: CompactionJob) -> None:
+    local, cluster = InProcess(), InProcess()
+    executor = BySize(local, cluster, job.read_bytes)
+    smaller = replace(job, job_id="smaller", data_files=job.data_files[1:])
+    start(executor, catalog, job, smaller)
+
+    assert (local.running(), cluster.running()) == ({"smaller"}, {job.job_id})
+    assert executor.running() == {"smaller", job.job_id}
+    executor.cancel("smaller")
+    assert [job_id for job_id, _ in executor.poll()] == [job.job_id]
