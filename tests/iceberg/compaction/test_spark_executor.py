@@ -111,15 +111,22 @@ def processes_of(server: ConnectServer) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.stack
-def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
-    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+def until_it_rewrites(
+    server: ConnectServer, executor: SparkExecutor, catalog: Any, job: CompactionJob
 ) -> None:
-    start(executor, catalog, stuck)
+    """Start a job, and wait for its process."""
+    start(executor, catalog, job)
     until_s = monotonic_s() + 120
     while not processes_of(server):
         executor.wait(0.2)
         assert monotonic_s() < until_s
+
+
+@pytest.mark.stack
+def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
+    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+) -> None:
+    until_it_rewrites(server, executor, catalog, stuck)
 
     executor.cancel(stuck.job_id)
 
@@ -134,11 +141,7 @@ def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
 def test_a_server_that_ends_is_trouble_of_its_jobs_and_the_next_ones_find_it_again(
     catalog: Any, job: CompactionJob, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
 ) -> None:
-    start(executor, catalog, stuck)
-    until_s = monotonic_s() + 120
-    while not processes_of(server):
-        executor.wait(0.2)
-        assert monotonic_s() < until_s
+    until_it_rewrites(server, executor, catalog, stuck)
     server.stop()
 
     refused = ended(executor)[stuck.job_id]

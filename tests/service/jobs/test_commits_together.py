@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.contract.events import Intent, encode
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, jobs_of
 from isotherm.core import observations as seen
@@ -16,6 +15,7 @@ from isotherm.service.jobs.ended_rewrites import MOST_JOBS, SMALL_BYTES, WAITS_S
 from isotherm.service.jobs.running_compactions import SMALL_IN_A_SLOT
 from isotherm.store.database import to_json
 from support.builders import HOUR
+from support.forged import intent
 from support.lab import EAGER, START, Lab, of, settle, started, uuid_of, wait_for_children
 from support.rewriting import bound, rewritten
 
@@ -66,17 +66,8 @@ def test_they_are_one_snapshot_that_is_announced_once_and_each_has_its_end(lab):
 
 def an_intent(lab, table, hour):
     now_ms = lab.now_ms()
-    intent = Intent(
-        table_uuid=uuid_of(table),
-        table="shop.orders",
-        intent_id="merge-1",
-        writer="etl",
-        state="open",
-        at_ms=now_ms,
-        expires_at_ms=now_ms + 600_000,
-        partitions=(hour_key(hour),),
-    )
-    lab.topic.messages.append(encode(intent)[1])
+    named = {"at_ms": now_ms, "expires_at_ms": now_ms + 600_000, "partitions": (hour_key(hour),)}
+    lab.announce(intent(uuid_of(table), **named))
 
 
 def test_what_turns_hot_at_the_last_moment_is_left_out_alone(lab):
