@@ -75,10 +75,11 @@ def pending(links: Mapping[int, Link], head: int | None, last: Watermark | None)
         new = [link for link in path if link.snapshot_id not in abandoned]
         # A rollback to an ancestor brings no new snapshot; the head is told once more, so that all learn of it.
         return Pending(tuple(reversed(new)) or (path[0],), Break.ROLLBACK)
-    later = [link for link in path if link.sequence_number > last.sequence_number]
-    if not later and last.sequence_number == 0 and path[-1].parent_id is not None:
-        # Tables of version 1 have no numbers: what came later cannot be told from what was there.
+    if last.sequence_number == 0 and path[-1].parent_id is not None:
+        # Tables of version 1 have no numbers, nor have their snapshots after an upgrade: what came later cannot be told
+        # from what was there.
         return Pending(tuple(reversed(path)), Break.GAP)
+    later = [link for link in path if link.sequence_number > last.sequence_number]
     if not later:
         return Pending((path[0],), Break.ROLLBACK)
     return Pending(tuple(reversed(later)), Break.GAP)

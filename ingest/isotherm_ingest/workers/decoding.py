@@ -115,7 +115,6 @@ class Decoding:
         decoder = table.decoders[route]
         changes, left = decoder.decode(messages), decoder.left(messages)
         surveyor = self._surveyors.setdefault(table.name, Surveyor(table.event_time))
-        surveyor.look(changes)
         problems = changes.column("change").field("problem")
         broken = pc.is_valid(problems)
         if pc.any(broken).as_py():
@@ -125,7 +124,10 @@ class Decoding:
         if lost := self._without_partition(table, changes):
             told = pa.array([f"no_partition:{lost[place]}" for place in lost], pa.string())
             yield self._letter(table.name, rows.take(list(lost)), told)
-            changes = changes.take([place for place in range(changes.num_rows) if place not in lost])
+            changes = changes.filter(
+                pa.array([place not in lost for place in range(changes.num_rows)], pa.bool_())
+            )
+        surveyor.look(changes)
         yield from self._changes(table, changes, left)
 
     def _without_partition(self, table: TableTask, changes: pa.RecordBatch) -> dict[int, str]:
@@ -133,7 +135,11 @@ class Decoding:
             return {}
         if table.name not in self._metadata:
             self._metadata[table.name] = table_of(table.description)
-        return without_partition(self._metadata[table.name], changes.column("row"))
+        lost = without_partition(self._metadata[table.name], changes.column("row"))
+        if lost and table.key:  # of a row that goes, nothing is written
+            ops = changes.column("change").field("op")
+            lost = {place: name for place, name in lost.items() if ops[place].as_py() != "d"}
+        return lost
 
     def _changes(self, table: TableTask, changes: pa.RecordBatch, left: pa.RecordBatch) -> Iterator[Line]:
         """What is to be written, and of rows that went to another key the old one."""

@@ -91,3 +91,9 @@ def test_where_snapshots_have_no_numbers_a_gap_is_no_rollback_and_all_of_them_ar
     found = pending(unnumbered, 6, Watermark(1, 0))
 
     assert ([4, 5, 6], Break.GAP) == (ids(found), found.broken)
+
+
+def test_so_it_is_after_an_upgrade():
+    links = {one: Link(one, parent, number) for one, parent, number in ((4, 3, 0), (5, 4, 0), (6, 5, 1))}
+
+    assert ids(pending(links, 6, Watermark(1, 0))) == [4, 5, 6]

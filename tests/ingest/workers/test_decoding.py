@@ -272,6 +272,16 @@ def cut(column, kind, width):
     return described(new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, "file:///w/t"))
 
 
+def divided(fields, kind, ddl, **more):
+    """For a table that is divided by the truncated values of its second column."""
+    made = task(fields)
+    (route,) = made.routes
+    decoder = decoder_of(fields, table={"id": "BIGINT", "value": ddl}, **more)
+    one = made.tables["shop.orders"]
+    one = replace(one, description=cut("value", kind, 10), decoders={route: decoder})
+    return replace(made, tables={"shop.orders": one})
+
+
 @pytest.mark.parametrize(
     ("field", "kind", "ddl", "values", "lost"),
     [
@@ -289,19 +299,36 @@ def test_a_value_that_no_partition_can_hold_is_a_letter_alone(field, kind, ddl, 
     fields = [ID, {"field": "value", "optional": True, **field}]
     messages = [message(fields, after={"id": number, "value": value}) for number, value in enumerate(values)]
     messages.insert(1, b"garbage")
-    description = cut("value", kind, 10)
-    made = task(fields)
-    one = made.tables["shop.orders"]
-    (route,) = made.routes
-    decoder = decoder_of(fields, table={"id": "BIGINT", "value": ddl})
-    made = replace(
-        made,
-        tables={"shop.orders": replace(one, description=description, decoders={route: decoder})},
-    )
-    found = played(made, from_kafka(*messages))
+    found = played(divided(fields, kind, ddl), from_kafka(*messages))
 
     told = letters(found[LETTERS])
     offsets = [number if number == 0 else number + 1 for number in lost]
     assert [offset for offset, problem in told.items() if problem == "no_partition"] == offsets
     written = {row["row"]["id"] for one in found[CHANGES] for row in rows_of(one.body).to_pylist()}
     assert written == set(range(len(values))) - set(lost)
+
+
+LOW = -(2**31)
+NUMBERED = [ID, {"field": "value", "type": "int32", "optional": True}]
+
+
+def test_where_no_partition_can_hold_any_of_the_rows_there_are_letters_and_nothing_to_write():
+    values = [message(NUMBERED, after={"id": number, "value": LOW}) for number in range(2)]
+
+    found = played(divided(NUMBERED, IntegerType(), "INT"), from_kafka(*values))
+
+    assert letters(found[LETTERS]) == {0: "no_partition", 1: "no_partition"}
+    assert CHANGES not in found
+    assert ERROR not in found
+    assert [survey_of(one.data()).rows for one in found[SURVEY]] == [0]
+
+
+def test_a_row_that_goes_needs_no_partition():
+    """It stays for ever otherwise: the value that no partition can hold came after the one that the mirror has."""
+    gone = message(NUMBERED, op="d", before={"id": 7, "value": LOW})
+
+    found = played(divided(NUMBERED, IntegerType(), "INT"), from_kafka(gone))
+
+    (change,) = [row for one in found[CHANGES] for row in rows_of(one.body).to_pylist()]
+    assert (change["row"]["id"], change["change"]["op"]) == (7, "d")
+    assert LETTERS not in found
