@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.plan.known import Known, is_table
+from isotherm_ingest.plan.known import Known, OfAnother, is_table
 from isotherm_ingest.plan.position import Position
 
 
@@ -64,7 +64,11 @@ def known_of(
         cuts={one: seen_ms for one in mine if (seen_ms := marks[one].since.get(table))},
         unsaid=unsaid,
         replaced={position: said[position][2] for position in others},
-        by_others={position: one for position, one in said.items() if position not in mine},
+        by_others={
+            position: OfAnother(*one, marks[position].since.get(table, 0), table in marks[position].halted)
+            for position, one in said.items()
+            if position not in mine
+        },
     )
 
 

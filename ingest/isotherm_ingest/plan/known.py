@@ -50,6 +50,19 @@ class Hole:
         return f"{self.why} ({topic}/{partition}: needs {self.needs}, could go on from {self.resumes})"
 
 
+@dataclass(frozen=True)
+class OfAnother:
+    """What a mark says of another table that has had the name."""
+
+    uuid: str
+    had: int | None
+    """What it had by its own word, or None."""
+    through: int
+    cut_seen_ms: int = 0
+    """When the cut of the topic was seen that these offsets know of; 0 for none."""
+    is_halted: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was last known of a table."""
@@ -72,28 +85,33 @@ class Known:
     """Of these something may have been known, and found no room in the marks."""
     replaced: Mapping[Position, int] = field(default_factory=dict)
     """How far another table of its name was seen through, where nobody could say yet that this one was made again."""
-    by_others: Mapping[Position, tuple[str, int | None, int]] = field(default_factory=dict)
+    by_others: Mapping[Position, "OfAnother"] = field(default_factory=dict)
     """What marks say of another table of its name: which of the two is newer, only the catalog says (`as_found`)."""
 
     def as_found(self, uuid: str) -> "Known":
         """The same, of the table that is there: marks of topics that were not listed may be of the one before it."""
-        mine = {one: said for one, said in self.by_others.items() if is_table(said[0], uuid)}
+        mine = {one: said for one, said in self.by_others.items() if is_table(said.uuid, uuid)}
         if not mine or is_table(self.uuid, uuid):
             return self
         theirs = {
-            one: (self.uuid, self.vector.get(one), end)
+            one: OfAnother(self.uuid, self.vector.get(one), end, self.cuts.get(one, 0), self.is_halted)
             for one, end in self.through.items()
             if one not in self.by_others and one not in self.noted
         }
-        others = {one: end for one, (_, had, end) in theirs.items() if had is not None}
+        others = {one: said.through for one, said in theirs.items() if said.had is not None}
         return replace(
             self,
-            uuid=next(said[0] for said in mine.values()),
-            vector={one: had for one, (_, had, _) in mine.items() if had is not None},
+            uuid=next(said.uuid for said in mine.values()),
+            vector={one: said.had for one, said in mine.items() if said.had is not None},
             through={
                 **{one: self.through[one] for one in self.noted},
                 **dict.fromkeys(others, 0),
-                **{one: end for one, (_, _, end) in mine.items()},
+                **{one: said.through for one, said in mine.items()},
+            },
+            is_halted=any(said.is_halted for said in mine.values()),
+            cuts={
+                **{one: seen_ms for one, seen_ms in self.cuts.items() if one in self.noted},
+                **{one: said.cut_seen_ms for one, said in mine.items() if said.cut_seen_ms},
             },
             replaced={**others, **{one: end for one, end in self.replaced.items() if one not in mine}},
             by_others={**theirs, **{one: said for one, said in self.by_others.items() if one not in mine}},
