@@ -9,10 +9,12 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.contract.summary import JOB_ID, JOB_IDS, jobs_of
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction import commit_outcome, one_commit
+from isotherm.iceberg.compaction.replaced_manifests import ReplacedManifests
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
 from support.many_partitions import NAME, append, catalog_of_eight, key, rows
@@ -187,6 +189,34 @@ def test_a_manifest_that_is_gone_is_trouble_of_its_partition_alone(catalog: Any)
     outcomes = commit_together(catalog, swaps)
 
     assert kinds(outcomes) == [(FAILED, Reason.STORAGE), (DONE, Reason.COMMITTED)]
+
+
+def test_what_was_written_for_all_is_written_over_by_none_and_told_once(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The damage is found once manifests of the request are there."""
+    swaps, real = ready(catalog, [1, 2]), ReplacedManifests.replaced
+    before = len(catalog.load_table(NAME).metadata.snapshots)
+
+    def damaged(self: ReplacedManifests, *arguments: Any) -> Any:
+        found = real(self, *arguments)
+        if len(self.swaps) > 1:
+            raise UnreadableError("a manifest of one of them")
+        return found
+
+    monkeypatch.setattr(ReplacedManifests, "replaced", damaged)
+
+    outcomes = commit_together(catalog, swaps)
+
+    table = catalog.load_table(NAME)
+    assert [one.kind for one in outcomes] == [DONE, DONE]
+    assert len(table.metadata.snapshots) == before + 2
+    used = {one.manifest_path for one in manifests(table)}
+    left = [path for one in outcomes for path in one.leftovers]
+    assert len(left) == len(set(left)) > 0
+    assert not used & set(left)
+    folder = Path(table.metadata.location.removeprefix("file://")) / "metadata"
+    assert all((folder / path.rpartition("/")[2]).exists() for path in left)
 
 
 def test_what_a_request_that_was_given_up_left_behind_is_told_also_where_nobody_can_look(

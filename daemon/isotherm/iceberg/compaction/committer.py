@@ -13,7 +13,6 @@ becomes of them is decided by `deletion`. More about all this is in docs/designs
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from pyiceberg.catalog import Catalog
 from tenacity.nap import sleep
@@ -64,9 +63,9 @@ def commit_compactions(
             ends |= commit.run()
         except DamagedError:
             # It may be of one partition alone. What was written for all of them is told with the first that is left.
-            for swap in (apart := tuple(commit.swaps)):
-                commit.ends |= Commit(catalog, [swap], *arguments).run()
-            first = commit.ends[apart[0].job.job_id]
-            left = (*first.leftovers, *commit.written)
-            ends |= commit.ends | {first.job_id: replace(first, leftovers=left)}
+            written = commit.written
+            for swap in tuple(commit.swaps):
+                commit.ends |= Commit(catalog, [swap], *arguments, written=list(written)).run()
+                written = []
+            ends |= commit.ends
     return [ends[swap.job.job_id] for swap in swaps]

@@ -71,16 +71,16 @@ class Commit:
     """What requests without success have taken."""
     known: Known = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
-    """Every manifest and list of every attempt."""
+    """Every manifest and list of every attempt, and of a commit with others that came to nothing."""
     ends: dict[str, Outcome] = field(default_factory=dict)
     """By job: what came of those that were refused while others went on."""
-    discarded: int = 0
-    """So many of `written` are of requests that were given up with a job that was refused."""
+    discarded: int = field(init=False)
+    """So many of `written` are of requests that were given up, with a job that was refused."""
     has_dropped: bool = False
     """Whether the last attempt ended with that, and not with a race."""
 
     def __post_init__(self) -> None:
-        self.snapshot = self._new_snapshot()
+        self.snapshot, self.discarded = self._new_snapshot(), len(self.written)
 
     def _new_snapshot(self) -> ReplaceSnapshot:
         is_metastore = isinstance(self.catalog, MetastoreCatalog)
