@@ -22,7 +22,9 @@ def lab(store, tmp_path):
         "uri": f"sqlite:///{tmp_path}/catalog.db",
         "warehouse": f"s3://{BUCKET}/warehouse",
     }
-    lab = Lab(tmp_path, policy=EXPIRING, properties=properties)
+    # Jobs share a commit: what it replaced is to expire with the snapshot before it.
+    policy = EXPIRING.replace("keep_last: 2, at_once: 2", "keep_last: 1, at_once: 1")
+    lab = Lab(tmp_path, policy=policy, properties=properties)
     yield lab
     lab.executor.stop()
 

@@ -12,7 +12,7 @@ from support.object_store import Fault
 
 pytestmark = pytest.mark.stack
 
-POLICY = EXPIRING.replace("quiet_commits: 2", "quiet_commits: 0")
+POLICY = EXPIRING.replace("quiet_commits: 2", "quiet_commits: 0").replace("keep_last: 2", "keep_last: 1")
 POINTS = [
     ("store", "PUT", "/data/at_hour", "silence", b""),
     ("store", "DELETE", "/data/", "held", b""),
