@@ -13,7 +13,7 @@ _QUERIES = re.compile(
     # Of an address: Azure's tokens and addresses that were signed are in it. In other locations a `?` is a part of a
     # file's name.
     r"(?P<kept>\b(?:https?://|with url: )(?:(?!https?://)[^\s?'\"<>\\])*\?)[^\s'\"<>\\\x1b]+"
-    r"|(?P<name>[?&](?i:sig|x-amz-signature|x-amz-security-token|x-goog-signature|access_token|token)=)"
+    r"|(?P<name>[?&;](?i:sig|x-amz-signature|x-amz-security-token|x-goog-signature|access_token|token)=)"
     r"[^\s&'\"<>\\\x1b]+"
 )
 """Where clients repeat a password or a token. No match goes past a quotation mark or a backslash: a line of JSON stays one."""

@@ -359,8 +359,9 @@ class Parts:
             self.compactions,
             self.barrier.is_aside,
             self.now_ms,
-            self.config.executors.jobs_at_once,
+            self.config.executors.local.jobs_at_once,
             self.config.budgets.bytes_per_hour,
+            self.config.executors.spark,
         )
         return DueWork(
             fold=self.fold,

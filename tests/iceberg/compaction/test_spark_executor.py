@@ -1,7 +1,6 @@
 """Rewrites on Spark, asked through a real Spark Connect server: the same files, rows and refusals as on this machine."""
 
 import pickle
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -15,10 +14,19 @@ import pytest
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction import spark_executor
 from isotherm.iceberg.compaction.executors import BySize
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
-from isotherm.iceberg.compaction.spark_task import TASKS, Task, answered, asked, run
+from isotherm.iceberg.compaction.spark_task import (
+    MOST_ANSWER_BYTES,
+    TASKS,
+    Task,
+    answer_of,
+    answered,
+    asked,
+    run,
+)
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
 from support.in_process import InProcess
@@ -138,6 +146,26 @@ def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
 
 
 @pytest.mark.stack
+def test_what_befalls_one_job_is_no_others(
+    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+) -> None:
+    """The second cancel finds its job, whatever became of the first; so does a stop."""
+    jobs = [replace(stuck, job_id=f"stuck{number}") for number in range(2)]
+    start(executor, catalog, *jobs)
+    until_s = monotonic_s() + 120
+    while len(processes_of(server)) < 2:
+        executor.wait(0.2)
+        assert monotonic_s() < until_s
+    executor.cancel("stuck0")
+    _, alive = psutil.wait_procs(processes_of(server)[:1], KILLS_WITHIN_S)
+
+    executor.stop()
+
+    _, alive = psutil.wait_procs(processes_of(server), KILLS_WITHIN_S)
+    assert alive == []
+
+
+@pytest.mark.stack
 def test_a_server_that_ends_is_trouble_of_its_jobs_and_the_next_ones_find_it_again(
     catalog: Any, job: CompactionJob, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
 ) -> None:
@@ -236,20 +264,82 @@ def test_another_version_is_told_before_anything_is_read_of_the_task() -> None:
     assert "isotherm 0.0" in refused.why
 
 
-class Runs:
-    def __reduce__(self) -> Any:
-        return exec, ("import sys; sys.code_of_an_answer = True",)
-
-
 @pytest.mark.parametrize(
     "answer",
-    [pickle.dumps(Runs()), pickle.dumps({"a": 1}), b"nonsense"],
-    ids=["code", "another value", "nonsense"],
+    [
+        pickle.dumps({"a": 1}),
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"refusal": {"reason": "so", "why": "so"}}',
+        b'{"rewrite": {"files": []}}',
+        b"[" * 100_000,
+        b'{"refusal": {"reason": "hot", "why": "so"}}' + b" " * MOST_ANSWER_BYTES,
+    ],
+    ids=["a pickle", "nonsense", "a list", "nothing", "no reason", "a part", "too deep", "too long"],
 )
-def test_an_answer_runs_no_code_here(answer: bytes) -> None:
-    with pytest.raises(pickle.UnpicklingError):
+def test_an_answer_of_a_cluster_is_a_value_or_nothing(answer: bytes) -> None:
+    with pytest.raises(ValueError, match="a task answered with"):
         answered(answer)
-    assert not hasattr(sys, "code_of_an_answer")
+
+
+def test_a_rewrite_comes_back_as_it_was_with_all_types(catalog: Any, job: CompactionJob) -> None:
+    found = attempt(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    assert isinstance(found, Rewrite)
+
+    assert answered(answer_of(found)) == found
+    wrong = answer_of(found).replace(b'"rows_written": 60', b'"rows_written": "many"')
+    with pytest.raises(ValueError, match="a task answered with something else"):
+        answered(wrong)
+    refused = Refusal(Reason.MISSING_FILE, "a file")
+    assert answered(answer_of(refused)) == refused
+
+
+def test_no_token_of_the_address_is_told(catalog: Any, job: CompactionJob) -> None:
+    def away() -> Any:
+        raise ConnectionError("sc://spark:443/;use_ssl=true;token=hunter2 does not answer")
+
+    executor = SparkExecutor("sc://spark:443/;use_ssl=true;token=hunter2", connect=away)
+    start(executor, catalog, job)
+
+    refused = ended(executor)[job.job_id]
+
+    assert isinstance(refused, Refusal)
+    assert refused.why.startswith("Spark at sc://spark:443: ConnectionError: sc://spark:443/")
+    assert "hunter2" not in refused.why
+
+
+def test_of_an_error_of_grpc_the_line_that_says_something_is_told(catalog: Any, job: CompactionJob) -> None:
+    def away() -> Any:
+        raise RuntimeError(
+            '<_InactiveRpcError of RPC that terminated with:\n\tdetails = "no route to host"\n>'
+        )
+
+    executor = SparkExecutor("sc://away", connect=away)
+    start(executor, catalog, job)
+
+    refused = ended(executor)[job.job_id]
+    assert isinstance(refused, Refusal)
+    assert refused.why.endswith('RuntimeError: "no route to host"')
+
+
+def test_a_thread_that_is_not_to_be_had_is_that_jobs_trouble(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, cluster = InProcess(), SparkExecutor("sc://away")
+    executor = BySize(local, cluster, job.read_bytes)
+    smaller = replace(job, job_id="smaller", data_files=job.data_files[1:])
+    start(executor, catalog, job, smaller)
+
+    def fails(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(spark_executor.Thread, "start", fails)
+    found = dict(executor.poll())
+
+    assert isinstance(found["smaller"], Rewrite)
+    assert isinstance(found[job.job_id], Refusal)
+    assert executor.running() == frozenset()
 
 
 def test_large_jobs_go_to_the_cluster_and_others_stay_here(catalog: Any, job: CompactionJob) -> None:

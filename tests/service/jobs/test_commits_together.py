@@ -10,12 +10,15 @@ from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
+from isotherm.iceberg.compaction.executors import BySize
+from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig, SparkExecutorConfig
+from isotherm.service.jobs import running_compactions
 from isotherm.service.jobs.ended_rewrites import MOST_JOBS, SMALL_BYTES, WAITS_S, Ended
 from isotherm.service.jobs.running_compactions import SMALL_IN_A_SLOT
 from isotherm.store.database import to_json
 from support.builders import HOUR
 from support.forged import intent
+from support.in_process import InProcess
 from support.lab import EAGER, START, Lab, of, settle, started, uuid_of, wait_for_children
 from support.rewriting import bound, rewritten
 
@@ -337,4 +340,45 @@ def test_a_commit_that_did_something_holds_up_no_other_for_the_job_that_was_left
     assert (first.label[-2:], first.outcome) == ("03", OutcomeKind.FAILED)
     assert [one.outcome for one in others] == [OutcomeKind.DONE] * 2
     assert service.compactions.operations.may_commit(Action.COMPACT, "next")
+    service.stop()
+
+
+def turns(service):
+    for _ in range(20):
+        service.step(0)
+        wait_for_children(service)
+
+
+class Hangs(InProcess):
+    """A cluster that takes jobs and ends none."""
+
+    def poll(self):
+        return []
+
+
+def test_what_waits_for_the_cluster_keeps_no_small_job_waiting(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_compactions, "SMALL_BYTES", 0)  # none shares a slot here
+    lab = Lab(tmp_path)
+    table = lab.create()
+    for _ in range(3):
+        lab.append(table, 1, 2, rows=5_000)
+    for hour in (9, 10, 11):
+        lab.append(table, hour)
+    sizes = {
+        row["partition"]["at_hour"]: row["total_data_file_size_in_bytes"]
+        for row in table.refresh().inspect.partitions().to_pylist()
+    }
+    border = max(sizes.values()) // 2
+    spark = SparkExecutorConfig(remote="sc://away", from_bytes=border, jobs_at_once=1)
+    lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
+    service = lab.service(executor=BySize(lab.executor, Hangs(), border))
+    service.start()
+    turns(service)
+    assert len(service.compactions) == 1  # the cluster has one slot
+    for hour in (3, 3, 3, 12, 13, 14):
+        lab.append(table, hour)
+    turns(service)
+
+    assert [one.label[-2:] for one in of(lab, seen.JobEnded)] == ["03"]
+    assert len(service.compactions) == 1
     service.stop()

@@ -3,20 +3,22 @@
 The daemon has no JVM. It sends a row with the job, and a worker of Spark does the rest (`spark_task`). Nothing is committed
 there, and nothing is read by Spark itself: the committer is ours, and so is the proof.
 
-A task that is cancelled is killed by Spark within some seconds; what it wrote until then lies in the job's own files.
+Each job has a session of its own: what befalls one is no other's, and none is kept until the server forgets it. A task that is
+cancelled is killed by Spark within some seconds; what it wrote until then lies in the job's own files.
 """
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.spark_task import ANSWERS_OF_SPARK, Task, answered, asked, run
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.secrets import without_secrets
 
 INTERRUPTED_EVERY_S, INTERRUPTED_TIMES = 1.0, 60
 """A cancel that comes before Spark knows of the task finds nothing: it is said again until the task has ended."""
@@ -26,6 +28,8 @@ STOPS_WITHIN_S = 3.0
 SLACK_S = 30.0
 """The task ends by itself at its deadline. Where Spark has not begun it, or does not answer, it is given up so much later."""
 MISSING = "give Spark's workers the daemon's Python environment (docs/operations.md)"
+MOST_HANGING = 64
+"""Threads that nobody hears of any more, of a server that takes requests and answers none. With more, no job is begun."""
 
 Connect = Callable[[], Any]
 """Opens a session."""
@@ -36,6 +40,7 @@ class _Running:
     began_s: float
     end: Future[Rewrite | Refusal] = field(default_factory=Future)
     is_unwanted: Event = field(default_factory=Event)
+    session: Any = None
 
 
 class SparkExecutor:
@@ -51,14 +56,13 @@ class SparkExecutor:
     ) -> None:
         """Nothing is asked yet. `remote` is the server's address, as `sc://host:15002`."""
         self._connect = connect or (lambda: _session(remote))
-        self._remote = remote
+        self._address = remote.partition("/;")[0].partition(";")[0]
         self._jobs_at_once = jobs_at_once
         self._deadline_s = deadline_s
         self._memory_bytes = memory_bytes
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, Task] = {}
-        self._session: Any = None
-        self._lock = Lock()
+        self._given_up: list[_Running] = []
 
     def running(self) -> frozenset[str]:
         """The ids of jobs that were started and not yet reported or cancelled, with those that wait."""
@@ -71,46 +75,44 @@ class SparkExecutor:
         self._waiting[job.job_id] = Task(
             job, description, dict(io_properties), self._deadline_s, self._memory_bytes
         )
-        self._start_waiting()
 
     def _start_waiting(self) -> None:
+        """Start those that wait, as far as there is room; one that cannot be started has ended."""
+        self._given_up = [one for one in self._given_up if not one.end.done()]
         while self._waiting and len(self._running) < self._jobs_at_once:
             job_id = next(iter(self._waiting))
             task, one = self._waiting.pop(job_id), _Running(monotonic_s())
             self._running[job_id] = one
-            Thread(
-                target=self._do, args=(job_id, task, one), name=f"isotherm-spark-{job_id}", daemon=True
-            ).start()
+            if len(self._given_up) >= MOST_HANGING:
+                one.end.set_result(self._refusal(TimeoutError(f"{len(self._given_up)} requests hang there")))
+                continue
+            try:
+                Thread(target=self._do, args=(job_id, task, one), name="isotherm-spark", daemon=True).start()
+            except RuntimeError as err:  # the system gives no thread now
+                one.end.set_result(self._refusal(err))
 
     def _do(self, job_id: str, task: Task, one: _Running) -> None:
-        """One task, in a thread of its own."""
+        """One task, in a thread and a session of its own."""
         try:
-            one.end.set_result(self._answer(job_id, task, one))
+            result = self._answer(job_id, task, one)
         except BaseException as err:  # noqa: BLE001 (whatever Spark, or the way to it, may do)
-            self._forget_session()
-            one.end.set_result(_refusal(err, self._remote))
+            result = self._refusal(err)
+        one.end.set_result(result)
+        with suppress(Exception):
+            if one.session is not None:
+                one.session.stop()
 
     def _answer(self, job_id: str, task: Task, one: _Running) -> Rewrite | Refusal:
-        session = self._open()
+        session = one.session = self._connect()
         if one.is_unwanted.is_set():
             return Refusal(Reason.CANCELLED, "it was cancelled before Spark knew of it")
         session.addTag(_tag(job_id))  # of what this thread asks for
         found = session.createDataFrame(asked(task)).mapInArrow(run, ANSWERS_OF_SPARK).collect()
         return answered(bytes(found[0]["answer"]))
 
-    def _open(self) -> Any:
-        with self._lock:
-            if self._session is None:
-                self._session = self._connect()
-            return self._session
-
-    def _forget_session(self) -> None:
-        """The next task opens another one: a server that was started again does not know this one."""
-        with self._lock:
-            self._session = None
-
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""
+        self._start_waiting()
         ended: list[tuple[str, Rewrite | Refusal]] = []
         for job_id, one in list(self._running.items()):
             ran_for_s = monotonic_s() - one.began_s
@@ -118,14 +120,14 @@ class SparkExecutor:
                 ended.append((job_id, one.end.result()))
                 del self._running[job_id]
             elif ran_for_s > self._deadline_s + SLACK_S:
-                why = f"Spark has not answered after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
+                why = f"Spark at {self._address} has not answered after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
                 ended.append((job_id, Refusal(Reason.DEADLINE, why)))
                 self.cancel(job_id)
-        self._start_waiting()
         return ended
 
     def wait(self, timeout_s: float) -> None:
         """Return when a job has answered, or the time is over."""
+        self._start_waiting()
         if self._running:
             wait([one.end for one in self._running.values()], timeout_s, FIRST_COMPLETED)
 
@@ -135,16 +137,9 @@ class SparkExecutor:
         one = self._running.pop(job_id, None)
         if one is not None:
             one.is_unwanted.set()
-            Thread(target=self._interrupt, args=(job_id, one), name="isotherm-interrupt", daemon=True).start()
-
-    def _interrupt(self, job_id: str, one: _Running) -> None:
-        for _ in range(INTERRUPTED_TIMES):
-            session = self._session
-            with suppress(Exception):
-                if session is not None:
-                    session.interruptTag(_tag(job_id))
-            if wait([one.end], INTERRUPTED_EVERY_S).done:
-                return
+            self._given_up.append(one)
+            with suppress(RuntimeError):  # no thread to be had: the task ends at its deadline
+                Thread(target=_interrupt, args=(job_id, one), name="isotherm-interrupt", daemon=True).start()
 
     def stop(self) -> None:
         """Cancel whatever runs or waits."""
@@ -152,9 +147,15 @@ class SparkExecutor:
         for job_id in self.running():
             self.cancel(job_id)
         wait(ends, STOPS_WITHIN_S)
-        session, self._session = self._session, None
-        if session is not None:
-            Thread(target=_close, args=(session,), name="isotherm-close", daemon=True).start()
+
+    def _refusal(self, err: BaseException) -> Refusal:
+        """Why there is no answer."""
+        if "No module named 'isotherm" in str(err):
+            return Refusal(Reason.UNSUPPORTED, f"Spark at {self._address} has no isotherm: {MISSING}")
+        if isinstance(err, ImportError):
+            return Refusal(Reason.UNSUPPORTED, f"{err}: install isotherm[spark] where the daemon runs")
+        why = without_secrets(f"Spark at {self._address}: {type(err).__name__}: {_line_of(err)}")
+        return Refusal(Reason.UNAVAILABLE, why)
 
 
 def _session(remote: str) -> Any:
@@ -168,20 +169,23 @@ def _session(remote: str) -> Any:
     return session
 
 
-def _close(session: Any) -> None:
-    with suppress(Exception):
-        session.stop()
+def _interrupt(job_id: str, one: _Running) -> None:
+    for _ in range(INTERRUPTED_TIMES):
+        with suppress(Exception):
+            if one.session is not None:
+                one.session.interruptTag(_tag(job_id))
+        if wait([one.end], INTERRUPTED_EVERY_S).done:
+            return
 
 
 def _tag(job_id: str) -> str:
     return f"isotherm-{job_id}"
 
 
-def _refusal(err: BaseException, remote: str) -> Refusal:
-    """Why there is no answer."""
-    text = next(iter(str(err).strip().splitlines()), "")
-    if "No module named 'isotherm" in str(err):
-        return Refusal(Reason.UNSUPPORTED, f"Spark at {remote} has no isotherm: {MISSING}")
-    if isinstance(err, ImportError):
-        return Refusal(Reason.UNSUPPORTED, f"{err}: install isotherm[spark] where the daemon runs")
-    return Refusal(Reason.UNAVAILABLE, f"Spark at {remote}: {type(err).__name__}: {text}")
+def _line_of(err: BaseException) -> str:
+    """The line that says what is wrong: of gRPC's errors it is none of the first ones."""
+    lines = str(err).strip().splitlines()
+    told = next(
+        (line.partition("=")[2].strip() for line in lines if line.strip().startswith("details =")), ""
+    )
+    return told or next(iter(lines), "")

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.planner.view import Flight
@@ -70,9 +71,9 @@ class RunningCompactions:
         waiting = {*self._committing, *self._ended}
         return {one.table.uuid for one in self._operations() if _is_small(one) and one.job_id not in waiting}
 
-    def slots_taken(self) -> int:
-        """How many slots are taken; others begin in those that are left."""
-        unwritten = self.unwritten
+    def slots_taken(self, bytes_from: float = 0, below: float = inf) -> int:
+        """How many slots are taken by jobs that read so much; others begin in those that are left."""
+        unwritten = [one for one in self.unwritten if bytes_from <= one.bytes_planned < below]
         small = sum(map(_is_small, unwritten))
         return len(unwritten) - small + small // SMALL_IN_A_SLOT
 
