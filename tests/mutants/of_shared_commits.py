@@ -222,4 +222,11 @@ MUTANTS = (
         "if True else self._local",
         "iceberg/compaction/test_spark_executor.py::test_large_jobs_go_to_the_cluster_and_others_stay_here",
     ),
+    Mutant(
+        "a table has what its policy allows on this machine, and once more on the cluster",
+        "service/rounds/admission.py",
+        "            rooms = rooms_after(rooms, found)\n",
+        "",
+        SERVICE + "test_the_limits_of_a_policy_hold_for_this_machine_and_the_cluster_together",
+    ),
 )

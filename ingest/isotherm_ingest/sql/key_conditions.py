@@ -23,6 +23,9 @@ FEW = 200
 LONGEST = 128 * 1024
 """Bytes of keys in one condition: 200 of 600 each. Spark parses it, plans it and sends it to each task, some hundred
 times over in memory, and 200 texts of a megabyte end a JVM of a gigabyte. Without it, more files are read."""
+_NEAR_THE_LEAST = {"INT": -(2**30), "BIGINT": -(2**62)}
+"""Below these no lower bound is told: Iceberg's Java truncates it, where a partition is truncated, to a large positive number,
+and skips every file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,6 @@ def reach_of(
     parts += [moments(field, kinds[field.column], ordinals) or "" for field, ordinals in times]
     condition = " AND ".join(f"({part})" for part in parts if part)
     return Reach(condition, is_exact)
-
-
-_NEAR_THE_LEAST = {"INT": -(2**30), "BIGINT": -(2**62)}
-"""Below these no lower bound is told: Iceberg's Java truncates it, where a partition is truncated, to a large positive number,
-and skips every file."""
 
 
 def _told(name: str, values: pa.ChunkedArray, kind: str, is_few: bool, room: int) -> tuple[str, bool]:

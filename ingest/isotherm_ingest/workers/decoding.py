@@ -131,8 +131,6 @@ class Decoding:
         yield from self._changes(table, changes, left)
 
     def _without_partition(self, table: TableTask, changes: pa.RecordBatch) -> dict[int, str]:
-        if not table.description:
-            return {}
         if table.name not in self._metadata:
             self._metadata[table.name] = table_of(table.description)
         lost = without_partition(self._metadata[table.name], changes.column("row"))

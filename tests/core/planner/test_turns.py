@@ -10,7 +10,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.turns import KEPT_AFTER_MS, Room, admit
+from isotherm.core.planner.turns import KEPT_AFTER_MS, Room, admit, rooms_after
 from isotherm.core.policy.policy import Compact, Expire, Policy
 from isotherm.core.reads import weight
 from support.builders import HOUR, KIB, MINUTE, NOW, key, partition, snapshots, view
@@ -243,3 +243,14 @@ def test_expiry_costs_no_slot():
     planned_expiry = plan(view(snapshots=snapshots(20), announced_sequence_number=20), POLICY, NOW)
 
     assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0, NOW)] == [Action.EXPIRE]
+
+
+def test_what_is_admitted_is_taken_from_the_limits_of_its_table_alone():
+    one = request("a", KIB)
+    size = one.decision.bytes
+    rooms = {"a": Room(jobs=2, bytes=size + 1), "b": Room(jobs=1), "c": Room()}
+
+    left = rooms_after(rooms, [one, of_whole_table(one)])
+
+    assert left == rooms | {"a": Room(jobs=1, bytes=1)}
+    assert rooms_after(left, [one, one])["a"] == Room(jobs=0, bytes=0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -33,11 +33,20 @@ from support.wire import ID, base64_of, decimal, decoder_of, from_kafka, key, me
 
 NAMED = [ID, {"field": "name", "type": "string"}]
 ORDERS = "shop.public.orders"
+WHOLE = described(
+    new_table_metadata(
+        Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType())),
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+        "file:///w/t",
+    )
+)
+"""A table that is not divided."""
 HEADERS = '[{"key":"__debezium.oldkey","value":"AA=="}]'
 
 
 def table(decoders, **more):
-    return TableTask("shop.orders", "", {}, ("id", "name"), decoders, key=("id",), **more)
+    return TableTask("shop.orders", WHOLE, {}, ("id", "name"), decoders, key=("id",), **more)
 
 
 def task(*fields, problems=None, **more):

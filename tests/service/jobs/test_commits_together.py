@@ -382,3 +382,26 @@ def test_what_waits_for_the_cluster_keeps_no_small_job_waiting(tmp_path, monkeyp
     assert [one.label[-2:] for one in of(lab, seen.JobEnded)] == ["03"]
     assert len(service.compactions) == 1
     service.stop()
+
+
+def test_the_limits_of_a_policy_hold_for_this_machine_and_the_cluster_together(tmp_path):
+    """One large job and one small one, both due in the same round."""
+    lab = Lab(tmp_path, policy=EAGER + "work: {jobs_at_once: 1}\n")
+    table = lab.create()
+    for _ in range(3):
+        lab.append(table, 1, rows=5_000)
+        lab.append(table, 3)
+    for hour in (9, 10, 11):
+        lab.append(table, hour)
+    spark = SparkExecutorConfig(remote="sc://away", from_bytes=50_000)
+    lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
+    service = lab.service(executor=BySize(InProcess(), InProcess(), 50_000))
+    service.start()
+    most = 0
+    for _ in range(60):
+        service.step(0)
+        most = max(most, *service.compactions.by_table().values(), 0)
+        wait_for_children(service)
+
+    assert (most, len(of(lab, seen.JobEnded))) == (1, 2)
+    service.stop()

@@ -16,7 +16,7 @@ tests/core/planner/test_turns.py).
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.reads import weight
@@ -97,6 +97,20 @@ def admit(
             queue.serve(size)
             bytes_left = None if bytes_left is None else bytes_left - size
     return (*cheap, *chosen)
+
+
+def rooms_after(rooms: Mapping[str, Room], admitted: Iterable[Request]) -> dict[str, Room]:
+    """What each table's limits allow once these compactions have begun."""
+    left = dict(rooms)
+    for request in admitted:
+        room = left.get(request.table.uuid)
+        if room is not None and request.decision.partition is not None:
+            left[request.table.uuid] = replace(
+                room,
+                jobs=None if room.jobs is None else max(room.jobs - 1, 0),
+                bytes=None if room.bytes is None else max(room.bytes - request.decision.bytes, 0),
+            )
+    return left
 
 
 def rank(request: Request, now_ms: int) -> float:

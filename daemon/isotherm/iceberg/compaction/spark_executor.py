@@ -69,7 +69,7 @@ class SparkExecutor:
         return frozenset((*self._running, *self._waiting))
 
     def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
-        """Start a rewrite of files of the described table, with the properties of its FileIO; where there is no room, later."""
+        """Have a rewrite of files of the described table begin with the next `poll` or `wait` for which there is room."""
         if job.job_id in self.running():
             raise ValueError(f"job {job.job_id} is running already")
         self._waiting[job.job_id] = Task(

@@ -64,24 +64,29 @@ class LastLook:
         }
         if len(found) == len(jobs):
             return found
-        if messages is None:
-            why = f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
-            return found | dict.fromkeys(jobs.keys() - found, Refusal(Reason.TOPIC, why))
-        if not self.holds.refresh(DRAIN_TIMEOUT_S):
-            why = f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
-            return found | dict.fromkeys(jobs.keys() - found, Refusal(Reason.TOPIC, why))
+        if (why := self._unread(messages)) is not None:
+            return dict.fromkeys(jobs, Refusal(Reason.TOPIC, why)) | found
         self.follower.confirm_loaded(loaded)
-        for job_id in jobs.keys() - found:
-            if (against := self._at_table(jobs[job_id][0])) is not None:
+        for job_id, (job, _) in jobs.items():
+            if job_id not in found and (against := self._at_table(job)) is not None:
                 found[job_id] = against
         moved: dict[int | None, Refusal | None] = {}
-        for job_id in jobs.keys() - found:
-            tenure = jobs[job_id][1]
+        for job_id, (_, tenure) in jobs.items():
+            if job_id in found:
+                continue
             if tenure not in moved:
                 moved[tenure] = self.owned.moved(uuid, tenure)
             if (against := moved[tenure]) is not None:
                 found[job_id] = against
         return found
+
+    def _unread(self, messages: Sequence[Message] | None) -> str | None:
+        """Which topic could not be read, or None."""
+        if messages is None:
+            return f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
+        if not self.holds.refresh(DRAIN_TIMEOUT_S):
+            return f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
+        return None
 
     def _at_table(self, job: CompactionJob) -> Refusal | None:
         """What stands against a swap by the table as it is now, or None."""

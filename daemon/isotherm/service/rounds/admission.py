@@ -6,7 +6,7 @@ from math import inf
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
-from isotherm.core.planner.turns import admit
+from isotherm.core.planner.turns import admit, rooms_after
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.runtime.config import SparkExecutorConfig
 from isotherm.service.jobs.compactions import Compactions
@@ -71,6 +71,7 @@ class Admission:
             slots = at_once if may_compact else 0
             found = admit(part, running, slots, left, now_ms, rooms, self.begun_at_ms)
             left = None if left is None else max(left - sum(one.decision.bytes for one in found), 0)
+            rooms = rooms_after(rooms, found)
             admitted += found
         # Whatever comes of it: who was let in and did not begin is not first in line again.
         taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}

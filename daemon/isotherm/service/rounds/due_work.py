@@ -66,19 +66,17 @@ class DueWork:
 
     def begin(self, plans: Sequence[Plan], since_ms: int) -> int:
         """Begin what a round has planned, where a head was confirmed since then or is confirmed now. Returns how much."""
-        self._left = ()
         started, tried = self._begin_in_turn(
             plans, lambda request: self._confirmed(request, since_ms), BEGIN_FOR_S
         )
         self._left = _without(plans, tried)
         return started
 
-    def refill(self) -> int:
-        """Begin what is left in the slots that are free by now. Returns how much."""
+    def refill(self) -> None:
+        """Begin what is left in the slots that are free by now."""
         plans, self._left = self._left, ()
-        started, tried = self._begin_in_turn(plans, self._decided_again, REFILL_FOR_S)
+        _, tried = self._begin_in_turn(plans, self._decided_again, REFILL_FOR_S)
         self._left = _without(plans, tried)
-        return started
 
     def _begin_in_turn(
         self, plans: Sequence[Plan], confirmed: Callable[[Request], Request | None], for_s: float

@@ -241,7 +241,7 @@ class Rounds:
         return True
 
     def refill(self) -> None:
-        """Begin what the last round has left, where a compaction has ended since: what holds for all tables is asked anew."""
+        """Begin what the last round has left in free slots. Whether anything may begin at all is asked again before."""
         if (
             self._may_begin
             and self._is_ruled
