@@ -340,6 +340,21 @@ MUTANTS = (
         "iceberg/compaction/test_curve.py::test_times_that_rise_from_file_to_file_are_told_apart",
     ),
     Mutant(
+        "of files that are read together nobody says which one the second reader cannot read",
+        "iceberg/compaction/rewrite.py",
+        "with suppress(duckdb.Error):",
+        "with suppress():",
+        "iceberg/compaction/test_failures.py::"
+        "test_of_files_that_are_read_together_the_one_is_named_that_the_second_reader_cannot_read",
+    ),
+    Mutant(
+        "of files that are read together deleted rows are summed up",
+        ROW_SUMS,
+        "if number in (self._touched or ()):",
+        "if number in ():",
+        OF_THE_SUMS + "test_files_of_several_schemas_and_deletes_have_the_same_sums_together_as_alone",
+    ),
+    Mutant(
         "files that nobody sorted say that they are in order",
         "iceberg/compaction/rewrite.py",
         "sort_order_id=ordering.order_id if isinstance(ordering, Ordering) else 0,",

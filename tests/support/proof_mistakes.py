@@ -25,10 +25,10 @@ READER = {
     ),
 }
 DELETES = {
-    "the mask is shifted": ("deleted.keep(file, start,", "deleted.keep(file, start + 1,"),
+    "the mask is shifted": ("deleted.staying(file, start,", "deleted.staying(file, start + 1,"),
     "the mask ends too early": (
-        "bisect_left(positions, start + rows)",
-        "bisect_left(positions, start + rows - 1)",
+        "bisect_left(positions, end)",
+        "bisect_left(positions, end - 1)",
     ),
     "deletes do not apply to files of their own age": (
         "is_younger = pc.greater(written_at",
@@ -44,8 +44,8 @@ DELETES = {
         "yield runs.values[0].as_py(), positions[start:end]",
     ),
     "what is deleted stays, and what stays goes": (
-        "pc.invert(pc.is_in(pa.arange(start",
-        "(pc.is_in(pa.arange(start",
+        "pc.invert(pc.is_in(",
+        "(pc.is_in(",
     ),
 }
 MERGING = {

@@ -87,6 +87,26 @@ def test_a_bad_input_file_is_named(catalog: Any, job: CompactionJob, what: str) 
     assert on_disk(catalog, job) == []
 
 
+def test_of_files_that_are_read_together_the_one_is_named_that_the_second_reader_cannot_read(
+    catalog: Any, job: CompactionJob
+) -> None:
+    """PyArrow takes text for what it is told; DuckDB looks whether it is any."""
+    victim = job.data_files[1].path
+    path = victim.removeprefix("file://")
+    rows = pq.read_table(path)
+    no_text = pa.array([b"\xff\xfe"] * rows.num_rows)
+    as_text = pa.Array.from_buffers(pa.string(), rows.num_rows, no_text.buffers())
+    place = rows.schema.get_field_index("part")
+    pq.write_table(rows.set_column(place, rows.schema.field(place), as_text), path)
+
+    result = attempt(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.CORRUPT_FILE
+    assert victim in result.why
+    cleaned(catalog.load_table(NAME), job)
+
+
 def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: CompactionJob) -> None:
     folder = Path(job.data_files[0].path.removeprefix("file://")).parent
     location = f"file://{folder.parent}/not-a-folder"

@@ -152,7 +152,7 @@ def hashed(batch: pa.RecordBatch, folder: Path, constants: dict[int, Any]) -> li
         pq.write_table(pa.Table.from_batches([batch.slice(place, 1)]), path)
         sums = RowSums(NEW, None, locations=[str(path)])
         with nearby(PyArrowFileIO(), str(path), 0) as near:
-            found.append(sums.sum(near, 0, constants).hash)
+            found.append(sums.sum({0: near}, constants)[0].hash)
     return found
 
 

@@ -84,6 +84,6 @@ def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> 
     sums = RowSums(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
 
     with nearby(PyArrowFileIO(), str(ours), 0) as near:
-        assert sums.sum(near, 0, {}).rows == 1
+        assert sums.sum({0: near}, {})[0].rows == 1
     with nearby(PyArrowFileIO(), str(other), 0) as near, pytest.raises(duckdb.PermissionException):
-        sums.sum(near, 0, {})
+        sums.sum({0: near}, {})

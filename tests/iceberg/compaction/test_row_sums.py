@@ -1,5 +1,6 @@
 """The sums by themselves: what they say of a file's statistics, and how much work they make of many columns and deletes."""
 
+import contextlib
 import math
 import re
 import resource
@@ -188,10 +189,10 @@ def test_many_small_delete_files_are_gone_through_once(
             sums.delete(path, 1, 40_000)
     while_told = [query for query in recorder.asked if "FROM deleted" in query]
     with nearby(PyArrowFileIO(), files[0].path, 0) as path:
-        first = sums.sum(path, 0, {})
+        first = sums.sum({0: path}, {})[0]
     recorder.asked.clear()
     with nearby(PyArrowFileIO(), files[3].path, 0) as path:
-        last = sums.sum(path, 3, {})
+        last = sums.sum({3: path}, {})[0]
         (query,) = (one for one in recorder.asked if "FROM deleted" in one)
         ((_, plan),) = recorder.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
 
@@ -201,6 +202,43 @@ def test_many_small_delete_files_are_gone_through_once(
     assert "CREATE TABLE" not in "".join(recorder.asked)
     (scanned,) = re.findall(r'main\.deleted".*?"row_groups_scanned": (\d+)', plan, re.DOTALL)
     assert int(scanned) <= 2
+
+
+def test_files_of_several_schemas_and_deletes_have_the_same_sums_together_as_alone(tmp_path: Path) -> None:
+    schema = schema_of(LongType(), StringType())
+    tables = [
+        pa.table({"c1": pa.array([1, 2, 3], pa.int32())}),
+        pa.table({"c2": ["a", None], "c1": [4, 5]}),
+        pa.table({"c1": [4, 5], "C1": [8, 9]}),
+        pa.table({"c2": ["a", "b", "c", "d"]}),
+    ]
+    files = [
+        LiveFile(f"{tmp_path}/{number}.parquet", FileKind.DATA, 0, table.num_rows, 1)
+        for number, table in enumerate(tables)
+    ]
+    for file, table in zip(files, tables, strict=True):
+        fields = [
+            field.with_metadata({"PARQUET:field_id": field.name.removeprefix("c").replace("C1", "7")})
+            for field in table.schema
+        ]
+        pq.write_table(table.cast(pa.schema(fields)), file.path)
+    deletes = f"{tmp_path}/deletes.parquet"
+    pq.write_table(pa.table({"file_path": [files[1].path, files[3].path], "pos": [0, 2]}), deletes)
+    sums = RowSums(schema, None, files, [*(file.path for file in files), deletes])
+    with nearby(PyArrowFileIO(), deletes, 0) as path:
+        sums.delete(path, 1, 2)
+
+    with contextlib.ExitStack() as near:
+        paths = {
+            number: near.enter_context(nearby(PyArrowFileIO(), file.path, 0))
+            for number, file in enumerate(files)
+        }
+        together = sums.sum(paths, {})
+        alone = [tally for number, path in paths.items() for tally in sums.sum({number: path}, {})]
+
+    assert together == alone
+    assert [(one.rows, one.live) for one in together] == [(3, 3), (2, 1), (2, 2), (4, 3)]
+    assert len({one.hash for one in together}) == len(files)
 
 
 @pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
@@ -218,7 +256,7 @@ def test_a_column_that_has_the_name_of_the_rows_number_hides_no_position(tmp_pat
         with nearby(PyArrowFileIO(), deletes, 0) as path:
             sums.delete(path, 1, 1)
         with nearby(PyArrowFileIO(), file.path, 0) as path:
-            tallies.append(sums.sum(path, 0, {}))
+            tallies.append(sums.sum({0: path}, {})[0])
 
     assert [one.rows for one in tallies] == [4, 3]
     assert (tallies[0].live, tallies[0].hash) == (tallies[1].live, tallies[1].hash)
@@ -256,4 +294,4 @@ def test_what_was_asked_of_each_file_takes_no_memory_for_each_pair_of_files() ->
 
     assert peak_bytes < 10_000_000
     with pytest.raises(RefusalError, match="500 equality-delete files were not asked of data file 1999"):
-        sums.sum("unread", 1999, {})
+        sums.sum({1999: "unread"}, {})

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import duckdb
 from pyiceberg.table.name_mapping import MappedField, NameMapping
@@ -19,20 +22,36 @@ class Column:
 
 def columns_of(connection: duckdb.DuckDBPyConnection, path: str, mapping: NameMapping | None) -> list[Column]:
     """The top-level columns of a file; those without an id have it from the name mapping, or from their place."""
+    return columns_of_each(connection, [path], mapping)[path]
+
+
+def columns_of_each(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], mapping: NameMapping | None
+) -> dict[str, list[Column]]:
+    """The same of each of some files, by its path."""
     rows = connection.execute(
-        "SELECT name, field_id, duckdb_type, coalesce(num_children, 0), "  # noqa: S608 (made here)
-        f"coalesce(logical_type, converted_type, '') FROM parquet_schema('{path}') ORDER BY column_id"
+        "SELECT file_name, name, field_id, duckdb_type, coalesce(num_children, 0), "
+        "coalesce(logical_type, converted_type, '') FROM parquet_schema(?) ORDER BY file_name, column_id",
+        [list(paths)],
     ).fetchall()
-    root = _tree(iter(rows))
+    return {
+        path: _identified_columns([row for _, *row in elements], mapping)
+        for path, elements in groupby(rows, key=itemgetter(0))
+    }
+
+
+def _identified_columns(elements: Sequence[Sequence[Any]], mapping: NameMapping | None) -> list[Column]:
+    """The top-level columns of a footer's schema, whose elements these are in their order."""
+    root = _tree(iter(elements))
     columns = [_unwrapped(one) for one in root.children]
-    if any(row[1] is not None for row in rows[1:]):
+    if any(field_id is not None for _, field_id, *_ in elements[1:]):
         return columns
     if mapping is not None:
         return [_identified(one, mapping.root) for one in columns]
     return [Column(one.name, place, one.sql_type, one.children) for place, one in enumerate(columns, start=1)]
 
 
-def _tree(rows: Iterator[tuple[str, int | None, str | None, int, str]]) -> Column:
+def _tree(rows: Iterator[Sequence[Any]]) -> Column:
     """The next element of a footer's schema, which lists the children of an element behind it."""
     name, field_id, sql_type, children, kind = next(rows)
     inner = tuple(_tree(rows) for _ in range(children))

@@ -43,14 +43,16 @@ class Deleted:
 
     by_path: dict[str, "array[int]"] = field(default_factory=dict)
 
-    def keep(self, file: LiveFile, start: int, rows: int) -> pa.Array:
-        """A mask of the rows that stay, of those that begin at a position."""
+    def staying(self, file: LiveFile, start: int, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+        """The rows that no delete removes, of those that begin at a position; and the position of each."""
         positions: Sequence[int] = self.by_path.get(normalised(file.path), ())
-        low, high = bisect_left(positions, start), bisect_left(positions, start + rows)
+        end = start + rows.num_rows
+        low, high = bisect_left(positions, start), bisect_left(positions, end)
+        places = pa.arange(start, end)
         if low == high:
-            return pa.repeat(pa.scalar(True), rows)
-        gone = pa.array(positions[low:high], type=pa.int64())
-        return pc.invert(pc.is_in(pa.arange(start, start + rows), value_set=gone))
+            return rows, places
+        keep = pc.invert(pc.is_in(places, value_set=pa.array(positions[low:high], type=pa.int64())))
+        return rows.filter(keep), places.filter(keep)
 
     def positions(self, file: LiveFile) -> "array[int]":
         """The positions of a data file that are deleted; those behind its end delete nothing."""

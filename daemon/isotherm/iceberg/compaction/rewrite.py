@@ -10,6 +10,7 @@ may be killed at any moment.
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,9 @@ from isotherm.iceberg.values import name_mapping_of
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
 from isotherm.runtime.clock import monotonic_s
+
+OPEN_FILES, OPEN_BYTES, OPEN_COLUMNS = 16, 16 * 1024**2, 4096
+"""Of files that are read together: so many, of so many bytes, and of so many columns in all."""
 
 
 def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
@@ -118,16 +122,22 @@ def _rewritten(
     put = output.write if in_order is None else in_order.add
     found: list[Tally] = []
     try:
-        each = zip(job.data_files, in_turn(io, job.data_files), strict=True)
-        for number, (file, near) in enumerate(each):
-            with blaming(file.path), near as path, ThreadPoolExecutor(1) as beside:
+        near = in_turn(io, job.data_files)
+        for group in _together(job.data_files, len(schema.field_ids)):
+            with ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
+                paths: dict[int, str] = {}
+                for number, file in group.items():
+                    with blaming(file.path):
+                        paths[number] = open_files.enter_context(next(near))
                 # Both engines release the interpreter: the second core sums while this one writes.
-                tally = beside.submit(sums.sum, path, number, constants)
-                source = Source(path, file, wanted, mapping)
-                for rows in _live_rows(source, file, deleted, schema, output.arrow, constants):
-                    with writing():
-                        put(rows)
-                found.append(tally.result())
+                tallies = beside.submit(_summed, sums, group, paths, constants)
+                for number, file in group.items():
+                    with blaming(file.path):
+                        source = Source(paths[number], file, wanted, mapping)
+                        for rows in _live_rows(source, file, deleted, schema, output.arrow, constants):
+                            with writing():
+                                put(rows)
+                found += tallies.result()
         with writing():
             for rows in () if in_order is None else in_order.rows():
                 output.write(rows)
@@ -138,6 +148,33 @@ def _rewritten(
     finally:
         if in_order is not None:
             in_order.close()
+
+
+def _together(files: Sequence[LiveFile], columns: int) -> Iterator[dict[int, LiveFile]]:
+    """Files that are open at once, by their numbers, in their order: small ones share what one query takes."""
+    group: dict[int, LiveFile] = {}
+    most = max(min(OPEN_FILES, OPEN_COLUMNS // columns), 1)
+    for number, file in enumerate(files):
+        size_bytes = sum(one.size_bytes for one in group.values()) + file.size_bytes
+        if group and (len(group) >= most or size_bytes > OPEN_BYTES):
+            yield group
+            group = {}
+        group[number] = file
+    if group:
+        yield group
+
+
+def _summed(
+    sums: RowSums, files: Mapping[int, LiveFile], paths: Mapping[int, str], constants: Mapping[int, Any]
+) -> list[Tally]:
+    """What DuckDB finds in each of some files. Which of them cannot be read, each says by itself."""
+    with suppress(duckdb.Error):
+        return sums.sum(paths, constants)
+    found: list[Tally] = []
+    for number, file in files.items():
+        with blaming(file.path):
+            found += sums.sum({number: paths[number]}, constants)
+    return found
 
 
 def _live_rows(
@@ -151,10 +188,9 @@ def _live_rows(
     """The rows of a file that no delete removes, as the table has them now."""
     start = 0
     for batch in source.batches():
-        keep = deleted.keep(file, start, batch.num_rows)
-        positions = pa.arange(start, start + batch.num_rows).filter(keep)
+        rows, positions = deleted.staying(file, start, batch)
         start += batch.num_rows
-        yield filled(project(batch.filter(keep), source.columns, target, arrow, constants), file, positions)
+        yield filled(project(rows, source.columns, target, arrow, constants), file, positions)
 
 
 def _output(io: FileIO, job: CompactionJob, metadata: TableMetadata, live_rows: int) -> Output:

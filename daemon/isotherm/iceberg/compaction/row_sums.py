@@ -26,7 +26,7 @@ from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.claims import claims
-from isotherm.iceberg.compaction.columns import Column, columns_of
+from isotherm.iceberg.compaction.columns import Column, columns_of, columns_of_each
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths, nearby
@@ -262,31 +262,37 @@ class RowSums:
             number for (number,) in self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
         }
 
-    def sum(self, path: str, number: int, constants: Mapping[int, Any]) -> Tally:
-        """The rows of the data file of this number, which can be read at this path.
+    def sum(self, paths: Mapping[int, str], constants: Mapping[int, Any]) -> list[Tally]:
+        """The rows of the data files of these numbers, which can be read at these paths, in their order.
 
-        `constants` are values of columns that the file lacks, by field id, as manifests hold them.
+        They are one query: to plan one for a small file takes as long as to read it.
+
+        `constants` are values of columns that the files lack, by field id, as manifests hold them.
 
         Raises:
-            RefusalError: deletes that may apply to it are not known yet.
+            RefusalError: deletes that may apply to one are not known yet.
         """
-        self._check_asked(number)
-        columns = columns_of(self._duckdb, path, self._mapping)
-        inherited = inherited_sql(self._files[number]) if self._files else {}
-        parts = row_hash(columns, self._target, constants, inherited)
-        source = self._source(path, columns)
+        for number in paths:
+            self._check_asked(number)
         if self._touched is None:
             self._touched = self._sort()
-        if number in self._touched:
+        columns = columns_of_each(self._duckdb, list(paths.values()), self._mapping)
+        each = [self._counted(number, path, columns[path], constants) for number, path in paths.items()]
+        found = self._duckdb.execute(" UNION ALL ".join(each)).fetchall()
+        return [Tally(rows, live, int(total)) for _, rows, live, total in sorted(found)]
+
+    def _counted(
+        self, number: int, path: str, columns: Sequence[Column], constants: Mapping[int, Any]
+    ) -> str:
+        """SQL for the rows of a file, those that no delete removes, and the sum of the hashes of those."""
+        inherited = inherited_sql(self._files[number]) if self._files else {}
+        parts = row_hash(columns, self._target, constants, inherited)
+        source, rows = self._source(path, columns), "count(*)"
+        if number in (self._touched or ()):
             gone = f"(SELECT position FROM deleted WHERE number = {number})"  # noqa: S608 (made here)
             source = f"{source} ANTI JOIN {gone} USING (position)"
-        ((live, total),) = self._duckdb.execute(
-            f"SELECT count(*), coalesce(sum({parts}::HUGEINT), 0) FROM {source}"  # noqa: S608 (made here)
-        ).fetchall()
-        rows = live
-        if number in self._touched:
-            ((rows,),) = self._duckdb.execute(f"SELECT count(*) FROM read_parquet('{path}')").fetchall()  # noqa: S608
-        return Tally(rows, live, int(total))
+            rows = f"(SELECT count(*) FROM read_parquet('{path}'))"  # noqa: S608 (made here)
+        return f"SELECT {number}, {rows}, count(*), coalesce(sum({parts}::HUGEINT), 0) FROM {source}"  # noqa: S608 (made here)
 
     def deletes_on(self, files: Mapping[int, LiveFile], *, by_keys: bool) -> Tally:
         """The rows that are deleted in data files of these numbers, with the sum of the hashes of path and position.
