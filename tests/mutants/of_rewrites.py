@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         "the last deleted position of a batch stays",
         DELETED_ROWS,
-        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows)",
-        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows - 1)",
+        "low, high = bisect_left(positions, start), bisect_left(positions, end)",
+        "low, high = bisect_left(positions, start), bisect_left(positions, end - 1)",
         ("iceberg/compaction/test_deleted_rows.py::test_deletes_apply_by_path_position_and_sequence_number"),
     ),
     Mutant(
