@@ -731,4 +731,36 @@ MUTANTS = (
         "if False:",
         "ingest/workers/test_decoding.py::test_a_value_that_no_partition_can_hold_is_a_letter_alone[bigint]",
     ),
+    Mutant(
+        "a halt is kept with the table before the one that is there",
+        "isotherm_ingest/batches/table_state.py",
+        "        self.known = self._as_found(place)\n",
+        "",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_that_a_table_was_halted_is_kept_with_the_table_that_is_there[shop.public.s1-shop.public.s2]",
+    ),
+    Mutant(
+        "a rollback is not looked for in what is behind",
+        "isotherm_ingest/batches/driver.py",
+        "if name not in behind or self._tables.must_look(name)",
+        "if name not in behind",
+        "ingest/batches/test_rollbacks.py::"
+        "test_a_rollback_is_told_though_the_table_lacks_something_that_nobody_can_bring_it",
+    ),
+    Mutant(
+        "snapshots without numbers, whose oldest has no parent any more, are told as a rollback",
+        "isotherm_ingest/announce/pending.py",
+        "if last.sequence_number == 0:",
+        "if last.sequence_number == 0 and path[-1].parent_id is not None:",
+        "ingest/announce/test_pending.py::"
+        "test_where_snapshots_have_no_numbers_a_gap_is_no_rollback_and_all_of_them_are_announced",
+    ),
+    Mutant(
+        "ints are looked for in the partitions that Java makes of them",
+        "isotherm_ingest/tables/lake.py",
+        "one.width > 2**30",
+        "one.width > 2**31",
+        "ingest/tables/test_upsert.py::"
+        "test_rows_by_ints_that_are_truncated_to_more_than_a_quarter_of_all_are_found",
+    ),
 )

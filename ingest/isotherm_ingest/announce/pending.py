@@ -75,9 +75,9 @@ def pending(links: Mapping[int, Link], head: int | None, last: Watermark | None)
         new = [link for link in path if link.snapshot_id not in abandoned]
         # A rollback to an ancestor brings no new snapshot; the head is told once more, so that all learn of it.
         return Pending(tuple(reversed(new)) or (path[0],), Break.ROLLBACK)
-    if last.sequence_number == 0 and path[-1].parent_id is not None:
+    if last.sequence_number == 0:
         # Tables of version 1 have no numbers, nor have their snapshots after an upgrade: what came later cannot be told
-        # from what was there.
+        # from what was there. Nor does its oldest snapshot tell: PyIceberg's expiry takes the parent away.
         return Pending(tuple(reversed(path)), Break.GAP)
     later = [link for link in path if link.sequence_number > last.sequence_number]
     if not later:

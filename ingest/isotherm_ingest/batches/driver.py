@@ -136,7 +136,12 @@ class Driver:
         ends = Kafka(ends=self._broker.ends(self._topics), damaged=self._damage.stretches())
         self._tables.look_soon(self._outbox.changed())
         behind = self._tables.behind(self._front(), now_s)
-        again = [name for name in self._tables.due_again(now_s) if name not in behind]
+        # Also one that is behind, and cannot be brought what it lacks: a rollback is told all the same.
+        again = [
+            name
+            for name in self._tables.due_again(now_s)
+            if name not in behind or self._tables.must_look(name)
+        ]
         topics = {topic for topic, _ in self._due(ends, now_s)} | self._tables.topics_of({*behind, *again})
         each = ends.by_topic()
         topics |= {name for name in each if self._topics[name].has_changed(each[name])}

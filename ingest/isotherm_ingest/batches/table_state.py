@@ -73,7 +73,7 @@ class TableState:
 
     def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
         """Keep where it stands, now that everything below `through` was seen for it."""
-        new, old = place.known(through), self.known
+        new, old = place.known(through), self._as_found(place)
         is_same = old is not None and is_table(old.uuid, new.uuid)
         self.passed = dict(place.passed)
         if old is not None and (is_same or not old.uuid or self.on_hole == "accept"):
@@ -117,6 +117,10 @@ class TableState:
         self.must_look |= bool(place.told)
         self.known = new
 
+    def _as_found(self, place: Place) -> Known | None:
+        """What is known of it, if marks speak of two tables of its name, as of the one that is there."""
+        return None if self.known is None else self.known.as_found(place.uuid)
+
     def lost(self, kafka: Kafka) -> tuple[Hole, ...]:
         """What it lacks of topics that were made again before it had anything of them."""
         return () if self.known is None else self.known.lost(kafka)
@@ -127,6 +131,7 @@ class TableState:
 
     def halts(self, place: Place, kafka: Kafka) -> None:
         """Keep that a person must decide about it, and what it has by its own word: that may be gone by then."""
+        self.known = self._as_found(place)
         self.lacks(kafka)
         assert self.known is not None  # noqa: S101 (it lacks something now)
         is_same = is_table(self.known.uuid, place.uuid)

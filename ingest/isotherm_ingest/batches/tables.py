@@ -209,6 +209,10 @@ class Tables:
         """Whether a table failed, and is not to be tried yet."""
         return self._states[name].is_left_out(now_s)
 
+    def must_look(self, name: str) -> bool:
+        """Whether a table is to be looked at, whatever it has to be brought."""
+        return self._states[name].must_look
+
     def due_again(self, now_s: float) -> list[str]:
         """Tables that failed and are to be tried again, or whose other topics are to be judged."""
         each = self._states.items()

@@ -27,7 +27,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from pyiceberg.typedef import Identifier
-from pyiceberg.types import UUIDType
+from pyiceberg.types import IntegerType, UUIDType
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import properties_with_retries
@@ -99,9 +99,22 @@ class TableNow:
         """Columns and their types, as Spark's DDL says them, in order."""
         return {one.name: spark_type(one.field_type) for one in self.table.schema().fields}
 
-    def has_uuids(self, column: str) -> bool:
-        """Whether a column is of Iceberg's type UUID: Spark takes it for text, and its filters find nothing there."""
-        return isinstance(self.table.schema().find_field(column).field_type, UUIDType)
+    def hides(self, column: str) -> bool:
+        """Whether filters of Spark do not find the values of a column.
+
+        UUIDs it takes for text. And where an int is truncated to more than 2^30, Iceberg's Java leaves the type in between.
+        """
+        field = self.table.schema().find_field(column)
+        of_partitions = (
+            one.transform
+            for spec in self.table.specs().values()
+            for one in spec.fields
+            if one.source_id == field.field_id
+        )
+        is_too_wide = any(isinstance(one, TruncateTransform) and one.width > 2**30 for one in of_partitions)
+        return isinstance(field.field_type, UUIDType) or (
+            isinstance(field.field_type, IntegerType) and is_too_wide
+        )
 
     def named(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names as the table writes them; one that it does not have stays as it is."""

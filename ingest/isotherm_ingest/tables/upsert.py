@@ -76,7 +76,7 @@ class Upsert:
             self._keys,
             look.now.columns,
             times_of(look.now, self._keys),
-            [name for name in look.key if look.now.has_uuids(name)],
+            [name for name in look.key if look.now.hides(name)],
         )
         self._old: tuple[str, ...] = ()
         if done.fill is not None:

@@ -3,7 +3,15 @@
 import pytest
 from structlog.testing import capture_logs
 
+from support.messages import envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
+
+ONE_TABLE = CONFIG.replace('table: "shop.{table}"', 'table: "shop.{table}", mode: changelog')
+
+
+def changes(topic, *offsets):
+    """Of one table, whatever the topic."""
+    return messages(topic, *offsets, schema=12, value=envelope("all", ("id", "int64")))
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -282,3 +290,27 @@ def test_what_retention_takes_of_what_is_read_once_more_halts_nothing_unless_it_
     assert pipeline.is_left_out("orders") is (below > 20)
     if below <= 20:
         assert sorted(row[1:] for row in table.rows) == [*((0, n) for n in range(40)), (1, 20), (1, 21)]
+
+
+def test_a_rollback_is_told_though_the_table_lacks_something_that_nobody_can_bring_it():
+    pipeline = Pipeline(ONE_TABLE)
+    pipeline.send(*changes(ORDERS, 0), *changes(CUSTOMERS, 0))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.all"]
+    early = dict(table.has), list(table.rows), dict(table.ids)
+    pipeline.send(*changes(CUSTOMERS, 1, 2))
+    pipeline.minute()
+    pipeline.errors["shop.all"] = OSError("away")
+    pipeline.send(*changes(ORDERS, 1))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.broker.without_leader = {(ORDERS, 0)}
+    pipeline.minute()
+
+    table.has, table.rows, table.ids = early
+    pipeline.outbox.noticed = {"shop.all"}
+    pipeline.minute()
+
+    assert pipeline.is_left_out("all")
+    assert pipeline.sample("holes_total", table="shop.all", why="table_rolled_back") >= 1
+    pipeline.driver.stop()

@@ -336,3 +336,37 @@ def test_what_a_table_was_seen_through_to_in_the_listed_topic_counts_whichever_t
     )
     assert max(rows.values()) == 1
     assert not [hole for hole in holes_of(said, "shop.b") if listed in hole]
+
+
+@pytest.mark.parametrize(("new", "old"), [(FIRST, SECOND), (SECOND, FIRST)])
+def test_that_a_table_was_halted_is_kept_with_the_table_that_is_there(new, old):
+    """The mark of the other topic still names the one before it, whichever topic sorts first."""
+    pipeline = Pipeline(configured("backfill"))
+    pipeline.send(*(change(old, number, "b") for number in range(3)))
+    pipeline.send(*(change(new, number, "b") for number in range(3)))
+    later(pipeline, 2)
+    pipeline.broker.unlisted = {old}
+    later(pipeline, 1)
+    del pipeline.lake.tables["shop.b"]
+    pipeline.outbox.noticed = {"shop.b"}
+    later(pipeline, 2)
+    pipeline.send(*(change(new, number, "b") for number in range(3, 6)))
+    later(pipeline, 2)
+    table = pipeline.lake.tables["shop.b"]
+    early = dict(table.has), list(table.rows), dict(table.ids)
+    pipeline.send(*(change(new, number, "b") for number in range(6, 10)))
+    later(pipeline, 2)
+    table.has, table.rows, table.ids = early
+    pipeline.broker.unlisted = set()
+    pipeline.start(configured("halt"))
+    later(pipeline, 2)
+    assert pipeline.is_left_out("b")
+
+    token_expires(pipeline, "shop.b")
+    pipeline.start(configured("backfill"))
+    later(pipeline, 5)
+
+    assert pipeline.is_left_out("b") or {offset for topic, _, offset in table.rows if topic == new} == {
+        *range(10)
+    }
+    pipeline.driver.stop()

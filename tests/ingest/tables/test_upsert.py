@@ -331,3 +331,12 @@ def test_a_commit_leaves_no_table_in_the_session(spark, lake_folder):
         mirror.apply(*(Put(number, {"name": name}) for number in range(300)))
 
     assert not any(spark.catalog.tableExists(view) for view in (COLUMNS, LOCATED))
+
+
+def test_rows_by_ints_that_are_truncated_to_more_than_a_quarter_of_all_are_found(spark, lake_folder):
+    """Iceberg's Java truncates them in 32 bits, and would pass over the file of the old row."""
+    mirror = Mirror(spark, lake_folder, "truncate(1500000000, id)", ("id",), {"id": "INT", "name": "STRING"})
+    for name in ("before", "after"):
+        mirror.write_rows([("u", [], (860_744_820, name))])
+
+    assert mirror.found() == [(860_744_820, "after")]
