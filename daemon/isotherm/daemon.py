@@ -31,7 +31,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
-from isotherm.iceberg.compaction.executors import BySize, Executor
+from isotherm.iceberg.compaction.executors import Executor, Executors
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.kafka import control_topic
@@ -309,7 +309,7 @@ def _executor(config: ExecutorsConfig) -> Executor:
     if (spark := config.spark) is None:
         return local
     cluster = SparkExecutor(spark.remote, spark.jobs_at_once, spark.deadline_s, spark.memory_bytes)
-    return BySize(local, cluster, spark.from_bytes)
+    return Executors(local, cluster)
 
 
 def _letters(config: IsothermConfig, wait_for: "_Patience", broker: Broker) -> KafkaDeadLetters | None:

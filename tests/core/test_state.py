@@ -132,6 +132,29 @@ def test_only_writes_of_others_count_as_writes(fields, counts):
     assert applied.state.foreign_commits == table_state().foreign_commits + counts
 
 
+@pytest.mark.parametrize(
+    ("delta", "late"),
+    [
+        (added(2), 2),
+        (replace(added(2), deletes={FileKind.POSITION_DELETES: FileStats(1, 9, KIB)}), 0),
+        (replace(added(2), removed=FileStats(1, 9, KIB)), 0),
+    ],
+    ids=["appended", "updated", "replaced"],
+)
+def test_what_is_updated_later_does_not_come_late(delta, late):
+    """Of the present hour all counts, also where its rows are updated: by that it is known how much came in time."""
+    hour = NOW // HOUR
+    start = table_state(head=1, boundary_ms=NOW)
+    first = apply(start, {}, change(2, 1, {key(hour): added(), key(hour - 3): added()}), HOURLY, NOW)
+    before = first.state.lateness
+
+    after = apply(
+        first.state, first.partitions, change(3, 2, {key(hour): delta, key(hour - 3): delta}), HOURLY, NOW
+    ).state.lateness
+
+    assert (sum(after.late) - sum(before.late), after.files - before.files) == (late, 2 + late)
+
+
 def test_a_write_counts_from_when_we_heard_of_it_and_never_before_its_own_time():
     early = apply(table_state(head=1), {}, change(2, 1, {key(): added()}), HOURLY, NOW - MINUTE)
 

@@ -40,6 +40,14 @@ MUTANTS = (
         "test_files_of_few_deleted_rows_stay_where_deleted_rows_are_what_is_due",
     ),
     Mutant(
+        "a job for small files leaves deletes that are due behind it",
+        "core/planner/debt.py",
+        "(along if self.is_light and trigger.option == POSITION_DELETES else speaks)",
+        "speaks",
+        "core/planner/test_merged_deletes.py::"
+        "test_a_job_for_small_files_takes_along_the_deletes_that_would_be_due_behind_it",
+    ),
+    Mutant(
         "a job of very many parts sorts what stays of them for each chunk",
         SORTED,
         "max(self._memory_bytes - rest.nbytes, rest.nbytes, 1)",

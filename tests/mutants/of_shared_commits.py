@@ -7,6 +7,7 @@ ONE = "iceberg/compaction/one_commit.py"
 MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 COMPACTIONS = "service/jobs/compactions.py"
 ENDED = "service/jobs/ended_rewrites.py"
+TURNS = "core/planner/test_turns.py::"
 DUE = "service/rounds/due_work.py"
 COMMITS = "iceberg/compaction/test_commits_together.py::"
 SERVICE = "service/jobs/test_commits_together.py::"
@@ -155,15 +156,15 @@ MUTANTS = (
     Mutant(
         "what is left of a round begins as it was planned",
         DUE,
-        "return self.verdicts.compaction_of(row, self.flights(uuid), key)",
-        "return at_head",
+        "return None if again is None else replace(again, executor=planned.executor)",
+        "return planned",
         SERVICE + "test_what_is_left_is_decided_once_more_before_it_begins[written]",
     ),
     Mutant(
         "what is left of a round begins on a table that another daemon has by now",
         DUE,
-        "        if not self.owns(uuid):\n            return None\n",
-        "",
+        "if row is None or not self.owns(uuid):",
+        "if row is None:",
         SERVICE + "test_what_is_left_is_decided_once_more_before_it_begins[given away]",
     ),
     Mutant(
@@ -189,16 +190,16 @@ MUTANTS = (
     ),
     Mutant(
         "an answer of any length is taken",
-        "iceberg/compaction/spark_task.py",
+        "iceberg/compaction/spark_answer.py",
         "if len(answer) > MOST_ANSWER_BYTES:",
         "if False:",
-        "iceberg/compaction/test_spark_executor.py::test_an_answer_of_a_cluster_is_a_value_or_nothing[too long]",
+        "iceberg/compaction/test_spark_answer.py::test_an_answer_is_a_value_or_nothing[too long]",
     ),
     Mutant(
         "a cluster that is full keeps small jobs waiting",
-        "service/rounds/admission.py",
-        "self.compactions.slots_taken(below=border)",
-        "self.compactions.slots_taken()",
+        "service/jobs/running_compactions.py",
+        "[one for one in self.unwritten if one.executor is executor]",
+        "self.unwritten",
         SERVICE + "test_what_waits_for_the_cluster_keeps_no_small_job_waiting",
     ),
     Mutant(
@@ -218,15 +219,82 @@ MUTANTS = (
     Mutant(
         "small jobs go to the cluster",
         "iceberg/compaction/executors.py",
-        "if job.read_bytes >= self._from_bytes else self._local",
+        "if job.executor is ExecutorName.SPARK else self._local",
         "if True else self._local",
-        "iceberg/compaction/test_spark_executor.py::test_large_jobs_go_to_the_cluster_and_others_stay_here",
+        "iceberg/compaction/test_spark_executor.py::test_a_job_runs_where_it_says",
     ),
     Mutant(
-        "a table has what its policy allows on this machine, and once more on the cluster",
-        "service/rounds/admission.py",
-        "            rooms = rooms_after(rooms, found)\n",
+        "a job does not run where it was let in",
+        COMPACTIONS,
+        "replace(bound.job, executor=operation.executor), operation.table.uuid",
+        "bound.job, operation.table.uuid",
+        SERVICE + "test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay",
+    ),
+    Mutant(
+        "what is left of a budget is kept for nothing that waits for a cluster",
+        "core/planner/turns.py",
+        "            if _has_waited_long(request, now_ms):\n                break\n",
+        "            if _has_waited_long(request, now_ms) and request.executor is ExecutorName.LOCAL:\n                break\n",
+        TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of all]",
+    ),
+    Mutant(
+        "budgets are kept for what waits for a cluster that is full",
+        "core/planner/turns.py",
+        "        if slots[request.executor] <= 0:\n            continue\n",
         "",
-        SERVICE + "test_the_limits_of_a_policy_hold_for_this_machine_and_the_cluster_together",
+        TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of all]",
+    ),
+    Mutant(
+        "jobs of thousands of tiny files share a slot",
+        ENDED,
+        " and operation.files_planned <= SMALL_FILES",
+        "",
+        SERVICE + "test_a_small_one_waits_for_others_of_its_table_and_not_for_long",
+    ),
+    Mutant(
+        "what was not begun keeps its slot until the next round",
+        DUE,
+        "        while len(tried) > before:\n            before = len(tried)\n",
+        "        while started > before:\n            before = started\n",
+        "service/rounds/test_due_work.py::"
+        "test_what_somebody_wrote_since_it_was_planned_does_not_begin_and_takes_no_slot[written0]",
+    ),
+    Mutant(
+        "what a round has planned begins as it was planned, once the head is confirmed",
+        DUE,
+        "        if key is not None:\n            again",
+        "        if key is not None and is_confirmed:\n            return planned\n        if key is not None:\n            again",
+        "service/rounds/test_due_work.py::"
+        "test_what_somebody_wrote_since_it_was_planned_does_not_begin_and_takes_no_slot[written0]",
+    ),
+    Mutant(
+        "updates count as files that come late",
+        "core/state.py",
+        "0 if is_update else delta.added.files",
+        "delta.added.files",
+        "core/test_state.py::test_what_is_updated_later_does_not_come_late[updated]",
+    ),
+    Mutant(
+        "names of files in the answer of a cluster are believed",
+        "iceberg/compaction/spark_answer.py",
+        "if [file.path for file in found.all_files] != names:",
+        "if False:",
+        "iceberg/compaction/test_spark_answer.py::"
+        "test_what_no_rewrite_of_the_job_would_say_is_not_believed[another's file]",
+    ),
+    Mutant(
+        "bounds in the answer of a cluster are believed",
+        "iceberg/compaction/spark_answer.py",
+        "from_bytes(cast(PrimitiveType, schema.find_type(field_id)), value)",
+        "pass",
+        "iceberg/compaction/test_spark_answer.py::"
+        "test_what_no_rewrite_of_the_job_would_say_is_not_believed[bounds that are no text]",
+    ),
+    Mutant(
+        "a million names of files that stay go to the cluster with a task",
+        "iceberg/compaction/spark_task.py",
+        "task = replace(task, job=replace(task.job, bystanders=frozenset()))",
+        "pass",
+        "iceberg/compaction/test_spark_executor.py::test_what_a_rewrite_does_not_ask_for_stays_here",
     ),
 )

@@ -79,6 +79,7 @@ WORKLOADS = {
         Workload(appends.yearly, 800, 800, Kind.LONG),
         Workload(updates.mirror_zipf, 10, 3, Kind.MIRROR, ("mirror",), Before(2.70, 272, 936, 0.9)),
         Workload(updates.mirror_uniform, 10, 5, Kind.MIRROR, ("mirror",), Before(1.51, 48, 68)),
+        Workload(updates.mirror_month, 8, 4, Kind.ODD),
         Workload(updates.closing_orders, 90, 60, Kind.MIRROR),
         Workload(updates.daily_load, 30, 30, Kind.TIMELESS, ("dimension",)),
         Workload(

@@ -48,6 +48,18 @@ def mirror_uniform(days=10, seed=12):
     return writer.history(days)
 
 
+def mirror_month(days=8, seed=3, kept=35):
+    """Days of 512 MiB for five weeks; a commit a minute inserts 1 MiB today, every other one updates a day of the last ones."""
+    before = {START // DAY - age: old(4, 128 * MIB) for age in range(1, kept)}
+    writer, random = Writer(DAYS, before=before), Random(seed)
+    for at_ms in every(MINUTE, days):
+        today, writes = at_ms // DAY, {}
+        if random.random() < 0.5:
+            writes[today - min(1 + int(random.expovariate(1 / 3)), kept - 1)] = update(1, 300)
+        writer.commit(at_ms, writes | {today: wrote(1, MIB)}, through_ms=at_ms)
+    return writer.history(days)
+
+
 def closing_orders(days=90, seed=15):
     """Days of 720 MiB in twelve batches; each batch updates some of the last thirty days as well, older ones less and less."""
     before = {START // DAY - age: old(6, 120 * MIB) for age in range(1, 31)}

@@ -115,6 +115,7 @@ class Inspector:
             wall_clock_ms,
             config.budgets.bytes_per_hour,
             self._deletions_held,
+            config.executors.cluster_from_bytes,
         )
 
     def policy(self, table: str) -> Resolved | None:

@@ -265,6 +265,8 @@ def _lateness_after(
         if (delta.added or delta.removed) and (span := time_span(key, commit.fields)) is not None:
             quiet_ms = change.committed_at_ms - (partitions.get(key, NO_PARTITION).last_write_at_ms or 0)
             born = (after[key] is not None) - (key in partitions)
-            one = Written(delta.added.files, int(quiet_ms >= RETURN_MS), born)
+            # What is updated later does not come late: of updates there is no end, and waiting does not help.
+            is_update = span.end_ms <= before.boundary_ms and bool(delta.deletes or delta.removed)
+            one = Written(0 if is_update else delta.added.files, int(quiet_ms >= RETURN_MS), born)
             written[span] = written[span] + one if span in written else one
     return before.lateness.after(written, before.boundary_ms, before.partitions, change.committed_at_ms)

@@ -141,7 +141,17 @@ class ExecutorsConfig(StrictModel):
     @property
     def jobs_at_once(self) -> int:
         """On this machine and the cluster together."""
-        return self.local.jobs_at_once + (0 if self.spark is None else self.spark.jobs_at_once)
+        return self.local.jobs_at_once + self.cluster_jobs_at_once
+
+    @property
+    def cluster_jobs_at_once(self) -> int:
+        """On the cluster, if there is one."""
+        return 0 if self.spark is None else self.spark.jobs_at_once
+
+    @property
+    def cluster_from_bytes(self) -> int | None:
+        """From which size on a job runs on the cluster, or None where there is none."""
+        return None if self.spark is None else self.spark.from_bytes
 
 
 class BudgetsConfig(StrictModel):

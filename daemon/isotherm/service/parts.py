@@ -119,6 +119,7 @@ class Parts:
             self.now_ms,
             self.config.budgets.bytes_per_hour,
             self._deletions_held,
+            self.config.executors.cluster_from_bytes,
         )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s
@@ -361,7 +362,7 @@ class Parts:
             self.now_ms,
             self.config.executors.local.jobs_at_once,
             self.config.budgets.bytes_per_hour,
-            self.config.executors.spark,
+            self.config.executors.cluster_jobs_at_once,
         )
         return DueWork(
             fold=self.fold,

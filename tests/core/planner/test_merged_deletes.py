@@ -152,3 +152,18 @@ def test_deletes_whose_sizes_do_not_add_up_count_as_of_their_mean_size():
     assert debt(unknown, Compact()) == debt(wrong, Compact())
     assert taken(unknown, take).files == 201
     assert PartitionState().position_deletes == {}
+
+
+def test_a_job_for_small_files_takes_along_the_deletes_that_would_be_due_behind_it():
+    """Beside 58 small files twenty deletes are few. Beside the one that is left of them they are what is due."""
+    state = PartitionState(
+        data=files(58, KIB, rows=100), deletes={FileKind.POSITION_DELETES: FileStats(20, 1900, 20 * KIB)}
+    )
+    compact = Compact()
+    owed = debt(state, compact)
+    assert owed.of_files[0].score >= 1 > owed.of_deletes[0].score
+
+    after = rewritten(state, owed.take(1.0, None), TARGET)
+
+    assert debt(after, compact).score < 1
+    assert not after.deletes

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.turns import KEPT_AFTER_MS, Room, admit, rooms_after
+from isotherm.core.planner.turns import KEPT_AFTER_MS, Room, admit
 from isotherm.core.policy.policy import Compact, Expire, Policy
 from isotherm.core.reads import weight
 from support.builders import HOUR, KIB, MINUTE, NOW, key, partition, snapshots, view
@@ -245,12 +245,32 @@ def test_expiry_costs_no_slot():
     assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0, NOW)] == [Action.EXPIRE]
 
 
-def test_what_is_admitted_is_taken_from_the_limits_of_its_table_alone():
-    one = request("a", KIB)
-    size = one.decision.bytes
-    rooms = {"a": Room(jobs=2, bytes=size + 1), "b": Room(jobs=1), "c": Room()}
+def on_spark(one):
+    return replace(one, executor=ExecutorName.SPARK)
 
-    left = rooms_after(rooms, [one, of_whole_table(one)])
 
-    assert left == rooms | {"a": Room(jobs=1, bytes=1)}
-    assert rooms_after(left, [one, one])["a"] == Room(jobs=0, bytes=0)
+def test_a_cluster_has_slots_of_its_own():
+    plans = [planned(on_spark(request("a", KIB)), request("a", KIB), request("b", KIB))]
+
+    assert [one.executor for one in admit(plans, 2, 2, None, NOW, cluster_slots=4)] == [ExecutorName.SPARK]
+    assert [one.executor for one in admit(plans, 0, 4, None, NOW)] == [ExecutorName.LOCAL] * 2
+    assert len(admit(plans, 0, 4, None, NOW, cluster_slots=4)) == 3
+
+
+def test_the_limits_of_a_table_hold_for_both_together():
+    one = planned(on_spark(request("a", 2 * KIB)), request("a", KIB))
+
+    assert len(admit([one], 0, 4, None, NOW, {"a": Room(jobs=1)}, cluster_slots=4)) == 1
+    assert len(admit([one], 0, 4, None, NOW, {"a": Room(bytes=25 * KIB)}, cluster_slots=4)) == 1
+
+
+@pytest.mark.parametrize("limit", ["of all", "of the table"])
+def test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too(limit):
+    large = on_spark(request("a", 100 * KIB, waited=KEPT_AFTER_MS))
+    small = request("a" if limit == "of the table" else "b", KIB)
+    left, rooms = (20 * KIB, {}) if limit == "of all" else (None, {"a": Room(bytes=20 * KIB)})
+    plans = [planned(large, small)] if limit == "of the table" else [planned(large), planned(small)]
+
+    assert admit(plans, 0, 4, left, NOW, rooms, cluster_slots=1) == ()
+    # While the cluster is full nothing is kept for it.
+    assert admit(plans, 0, 4, left, NOW, rooms) == (small,)

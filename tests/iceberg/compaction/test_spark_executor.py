@@ -1,6 +1,5 @@
 """Rewrites on Spark, asked through a real Spark Connect server: the same files, rows and refusals as on this machine."""
 
-import pickle
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -12,23 +11,17 @@ import pyarrow as pa
 import pytest
 
 from isotherm.core import observations as seen
-from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, ExecutorName, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction import spark_executor
-from isotherm.iceberg.compaction.executors import BySize
+from isotherm.iceberg.compaction.executors import Executors
 from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.compaction.spark_answer import answered
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
-from isotherm.iceberg.compaction.spark_task import (
-    MOST_ANSWER_BYTES,
-    TASKS,
-    Task,
-    answer_of,
-    answered,
-    asked,
-    run,
-)
+from isotherm.iceberg.compaction.spark_task import TASKS, Task, asked, run
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.config import ExecutorsConfig, SparkExecutorConfig
 from support.in_process import InProcess
 from support.lab import Lab, of, settle
 from support.one_partition import NAME, on_disk
@@ -208,7 +201,9 @@ def test_a_daemon_compacts_on_spark_as_it_does_here(tmp_path: Path, executor: Sp
     for hour in (1, 1, 1, 2, 2, 2, 9, 10, 11):
         lab.append(table, hour)
     rows = sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
-    service = lab.service(executor=BySize(lab.executor, executor, 0))
+    spark = SparkExecutorConfig(remote="sc://there", from_bytes=0)
+    lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
+    service = lab.service(executor=Executors(lab.executor, executor))
     service.start()
 
     settle(service)
@@ -246,53 +241,31 @@ def task(catalog: Any, job: CompactionJob) -> Any:
 def test_a_row_is_a_rewrite_and_its_answer_holds_values_alone(catalog: Any, job: CompactionJob) -> None:
     (answer,) = run(task(catalog, job).to_batches())
 
-    found = answered(answer["answer"][0].as_py())
+    found = answered(answer["answer"][0].as_py(), job, described(catalog.load_table(NAME).metadata))
 
     assert isinstance(found, Rewrite)
     assert found.rows_written == 60
     assert commit(catalog, job, found).kind is OutcomeKind.DONE
 
 
-def test_another_version_is_told_before_anything_is_read_of_the_task() -> None:
+def test_what_a_rewrite_does_not_ask_for_stays_here(catalog: Any, job: CompactionJob) -> None:
+    """A partition may have a million other files."""
+    others = frozenset((f"file:///other-{number}.parquet", None) for number in range(10_000))
+
+    beside = task(catalog, replace(job, bystanders=others))
+
+    assert beside.nbytes == task(catalog, replace(job, bystanders=frozenset())).nbytes
+
+
+def test_another_version_is_told_before_anything_is_read_of_the_task(job: CompactionJob) -> None:
     (answer,) = run(
         [pa.RecordBatch.from_pydict({"version": ["0.0"], "task": [b"not a pickle"]}, schema=TASKS)]
     )
 
-    refused = answered(answer["answer"][0].as_py())
+    refused = answered(answer["answer"][0].as_py(), job, "")
     assert isinstance(refused, Refusal)
     assert refused.reason is Reason.UNSUPPORTED
     assert "isotherm 0.0" in refused.why
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pickle.dumps({"a": 1}),
-        b"nonsense",
-        b"[]",
-        b"{}",
-        b'{"refusal": {"reason": "so", "why": "so"}}',
-        b'{"rewrite": {"files": []}}',
-        b"[" * 100_000,
-        b'{"refusal": {"reason": "hot", "why": "so"}}' + b" " * MOST_ANSWER_BYTES,
-    ],
-    ids=["a pickle", "nonsense", "a list", "nothing", "no reason", "a part", "too deep", "too long"],
-)
-def test_an_answer_of_a_cluster_is_a_value_or_nothing(answer: bytes) -> None:
-    with pytest.raises(ValueError, match="a task answered with"):
-        answered(answer)
-
-
-def test_a_rewrite_comes_back_as_it_was_with_all_types(catalog: Any, job: CompactionJob) -> None:
-    found = attempt(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    assert isinstance(found, Rewrite)
-
-    assert answered(answer_of(found)) == found
-    wrong = answer_of(found).replace(b'"rows_written": 60', b'"rows_written": "many"')
-    with pytest.raises(ValueError, match="a task answered with something else"):
-        answered(wrong)
-    refused = Refusal(Reason.MISSING_FILE, "a file")
-    assert answered(answer_of(refused)) == refused
 
 
 def test_no_token_of_the_address_is_told(catalog: Any, job: CompactionJob) -> None:
@@ -327,9 +300,9 @@ def test_a_thread_that_is_not_to_be_had_is_that_jobs_trouble(
     catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local, cluster = InProcess(), SparkExecutor("sc://away")
-    executor = BySize(local, cluster, job.read_bytes)
-    smaller = replace(job, job_id="smaller", data_files=job.data_files[1:])
-    start(executor, catalog, job, smaller)
+    executor = Executors(local, cluster)
+    job, other = replace(job, executor=ExecutorName.SPARK), replace(job, job_id="other")
+    start(executor, catalog, job, other)
 
     def fails(_: Any) -> None:
         raise RuntimeError("can't start new thread")
@@ -337,18 +310,18 @@ def test_a_thread_that_is_not_to_be_had_is_that_jobs_trouble(
     monkeypatch.setattr(spark_executor.Thread, "start", fails)
     found = dict(executor.poll())
 
-    assert isinstance(found["smaller"], Rewrite)
+    assert isinstance(found["other"], Rewrite)
     assert isinstance(found[job.job_id], Refusal)
     assert executor.running() == frozenset()
 
 
-def test_large_jobs_go_to_the_cluster_and_others_stay_here(catalog: Any, job: CompactionJob) -> None:
+def test_a_job_runs_where_it_says(catalog: Any, job: CompactionJob) -> None:
     local, cluster = InProcess(), InProcess()
-    executor = BySize(local, cluster, job.read_bytes)
-    smaller = replace(job, job_id="smaller", data_files=job.data_files[1:])
-    start(executor, catalog, job, smaller)
+    executor = Executors(local, cluster)
+    job, other = replace(job, executor=ExecutorName.SPARK), replace(job, job_id="other")
+    start(executor, catalog, job, other)
 
-    assert (local.running(), cluster.running()) == ({"smaller"}, {job.job_id})
-    assert executor.running() == {"smaller", job.job_id}
-    executor.cancel("smaller")
+    assert (local.running(), cluster.running()) == ({"other"}, {job.job_id})
+    assert executor.running() == {"other", job.job_id}
+    executor.cancel("other")
     assert [job_id for job_id, _ in executor.poll()] == [job.job_id]

@@ -8,14 +8,15 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, jobs_of
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.jobs import Action, ExecutorName, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.executors import BySize
+from isotherm.iceberg.compaction.executors import Executors
 from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig, SparkExecutorConfig
-from isotherm.service.jobs import running_compactions
-from isotherm.service.jobs.ended_rewrites import MOST_JOBS, SMALL_BYTES, WAITS_S, Ended
+from isotherm.service.jobs import ended_rewrites
+from isotherm.service.jobs.ended_rewrites import MOST_JOBS, SMALL_BYTES, SMALL_FILES, WAITS_S, Ended
 from isotherm.service.jobs.running_compactions import SMALL_IN_A_SLOT
 from isotherm.store.database import to_json
+from isotherm.store.ledger import Operation
 from support.builders import HOUR
 from support.forged import intent
 from support.in_process import InProcess
@@ -149,10 +150,27 @@ def test_a_mistake_as_a_commit_begins_takes_no_other_job_with_it(lab):
 
 @pytest.fixture
 def three(lab):
-    """Three jobs with what they wrote, and the operations of none: those are not asked for."""
+    """Three jobs with their operations, and what they wrote."""
     table = filled(lab).refresh()
     jobs = [bound(table, hour_key(hour)) for hour in DUE]
-    return {job.job_id: (None, job) for job in jobs}, {job.job_id: rewritten(table, job) for job in jobs}
+    running = {job.job_id: (operation_of(job), job) for job in jobs}
+    return running, {job.job_id: rewritten(table, job) for job in jobs}
+
+
+def operation_of(job):
+    return Operation(
+        job.job_id,
+        job.table,
+        Action.COMPACT,
+        job.partition,
+        job.partition_label,
+        job.why,
+        job.policy_hash,
+        job.base_snapshot_id,
+        0,
+        job.read_bytes,
+        len(job.data_files),
+    )
 
 
 def test_a_small_one_waits_for_others_of_its_table_and_not_for_long(three):
@@ -168,12 +186,9 @@ def test_a_small_one_waits_for_others_of_its_table_and_not_for_long(three):
     assert ended.ready(running, {uuid}, 100.0 + WAITS_S) == first
     assert ended.ready(running, {"another"}, 100.0) == first
     assert ended.ready(running, set(), 100.0) == first
-    large = {first: (None, replace(running[first][1], data_files=(_large(running[first][1]),)))}
-    assert ended.ready(large, {uuid}, 100.0) == first
-
-
-def _large(job):
-    return replace(job.data_files[0], size_bytes=SMALL_BYTES + 1)
+    operation, job = running[first]
+    for large in ({"bytes_planned": SMALL_BYTES + 1}, {"files_planned": SMALL_FILES + 1}):
+        assert ended.ready({first: (replace(operation, **large), job)}, {uuid}, 100.0) == first
 
 
 def test_what_was_refused_or_cancelled_waits_for_nobody(three):
@@ -212,7 +227,7 @@ def test_a_commit_has_no_more_jobs_than_are_looked_through_quickly(three):
     first, job, rewrite = next(iter(running)), running[next(iter(running))][1], next(iter(rewrites.values()))
     many = {
         f"j{number}": (
-            None,
+            running[first][0],
             replace(job, job_id=f"j{number}", partition=PartitionKey(f'{{"1000":{number}}}')),
         )
         for number in range(2 * MOST_JOBS)
@@ -357,7 +372,7 @@ class Hangs(InProcess):
 
 
 def test_what_waits_for_the_cluster_keeps_no_small_job_waiting(tmp_path, monkeypatch):
-    monkeypatch.setattr(running_compactions, "SMALL_BYTES", 0)  # none shares a slot here
+    monkeypatch.setattr(ended_rewrites, "SMALL_BYTES", 0)  # none shares a slot here
     lab = Lab(tmp_path)
     table = lab.create()
     for _ in range(3):
@@ -371,7 +386,7 @@ def test_what_waits_for_the_cluster_keeps_no_small_job_waiting(tmp_path, monkeyp
     border = max(sizes.values()) // 2
     spark = SparkExecutorConfig(remote="sc://away", from_bytes=border, jobs_at_once=1)
     lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
-    service = lab.service(executor=BySize(lab.executor, Hangs(), border))
+    service = lab.service(executor=Executors(lab.executor, Hangs()))
     service.start()
     turns(service)
     assert len(service.compactions) == 1  # the cluster has one slot
@@ -395,7 +410,7 @@ def test_the_limits_of_a_policy_hold_for_this_machine_and_the_cluster_together(t
         lab.append(table, hour)
     spark = SparkExecutorConfig(remote="sc://away", from_bytes=50_000)
     lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
-    service = lab.service(executor=BySize(InProcess(), InProcess(), 50_000))
+    service = lab.service(executor=Executors(InProcess(), InProcess()))
     service.start()
     most = 0
     for _ in range(60):
@@ -404,4 +419,26 @@ def test_the_limits_of_a_policy_hold_for_this_machine_and_the_cluster_together(t
         wait_for_children(service)
 
     assert (most, len(of(lab, seen.JobEnded))) == (1, 2)
+    service.stop()
+
+
+def test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay(tmp_path):
+    """Small ones on the cluster, by name: they were let in there, so there they count, whatever they turn out to read."""
+    lab = Lab(tmp_path, policy=EAGER.replace("compact: {", "compact: {executor: spark, "))
+    table = lab.create()
+    for _ in range(3):
+        lab.append(table, 1, 2, 3)
+    for hour in (9, 10, 11):
+        lab.append(table, hour)
+    spark = SparkExecutorConfig(remote="sc://away", jobs_at_once=2)
+    lab.config = lab.config.model_copy(update={"executors": ExecutorsConfig(spark=spark)})
+    cluster = Hangs()
+    service = lab.service(executor=Executors(InProcess(), cluster))
+    service.start()
+    turns(service)
+
+    assert len(cluster.running()) == 2
+    assert service.compactions.slots_taken(ExecutorName.SPARK) == 2
+    assert service.compactions.slots_taken(ExecutorName.LOCAL) == 0
+    assert {one.executor for one in service.ledger.operations()} == {ExecutorName.SPARK}
     service.stop()

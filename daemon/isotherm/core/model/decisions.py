@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import Action, Take
+from isotherm.core.model.jobs import Action, ExecutorName, Take
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,8 @@ class Request:
     """For expiry: the snapshots that go."""
     due_since_ms: int | None = None
     """Since when its partition has been due, or None where it has only just become so."""
+    executor: ExecutorName = ExecutorName.LOCAL
+    """Where a compaction would run."""
 
     @property
     def benefit(self) -> float:

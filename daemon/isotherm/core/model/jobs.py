@@ -126,6 +126,13 @@ class AskedOrder:
     """Along a curve through all columns, instead of by one after the other."""
 
 
+class ExecutorName(StrEnum):
+    """Where a rewrite runs, as `executors` in isotherm.yaml names it."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
     """A compaction bound to the files that it replaces: live files of one partition and one spec."""
@@ -159,6 +166,7 @@ class CompactionJob:
     """The table's sort order by which the rows are sorted that it writes, or 0."""
     asked_order: AskedOrder | None = None
     """Other columns by which they are sorted, or None. With neither they stay in the order of their files."""
+    executor: ExecutorName = ExecutorName.LOCAL
 
     @property
     def without_files(self) -> Self:

@@ -110,15 +110,19 @@ class Debt:
         """What a job would take: each work that reaches the threshold, and if none does the one that speaks."""
         speaks = min(threshold, self.score)
         takes_files = self.small_files > 1 and self.of_files[0].score >= speaks
-        deletes = {trigger.option for trigger in self.of_deletes if trigger.score >= speaks}
+        # A job that is there anyway takes them along, where that takes some requests from each reader.
+        along = MERGED_ALONG if takes_files else speaks
+        deletes = {
+            trigger.option
+            for trigger in self.of_deletes
+            if trigger.score >= (along if self.is_light and trigger.option == POSITION_DELETES else speaks)
+        }
         cheap = set() if self.is_light else set(self._without_data(threshold, at_most_bytes))
         applies = bool(deletes - cheap)
         converts = EQUALITY_DELETES in deletes and not applies
         if converts and self._fills(at_most_bytes):
             takes_files = False
-        # A job that is there anyway merges them too, where that takes some requests from each reader.
-        least = MERGED_ALONG if takes_files else speaks
-        merges = not (applies or converts) and POSITION_DELETES in cheap and self._merges(least)
+        merges = not (applies or converts) and POSITION_DELETES in cheap and self._merges(along)
         return Take(
             below_bytes=self.below_bytes if takes_files else 0,
             with_deletes=applies,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileStats
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, ExecutorName, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import is_whole_interval, label, time_span
@@ -41,7 +41,7 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 44
+RULES = 45
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0
@@ -68,7 +68,10 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     )
     requests = [
         Request(
-            view.table, decision, due_since_ms=view.due_since_ms.get(decision.partition or PartitionKey(""))
+            view.table,
+            decision,
+            due_since_ms=view.due_since_ms.get(decision.partition or PartitionKey("")),
+            executor=_executor(decision, policy, view),
         )
         for decision in of_partitions
         if decision.verdict is Verdict.DUE
@@ -90,6 +93,14 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
         ]
         requests = whole + requests
     return Plan(view.table, tuple(of_table), of_partitions, tuple(requests))
+
+
+def _executor(decision: Decision, policy: Policy, view: View) -> ExecutorName:
+    """Where a compaction runs: where the policy says, and else where its size belongs."""
+    if view.cluster_from_bytes is None:
+        return ExecutorName.LOCAL
+    by_size = ExecutorName.SPARK if decision.bytes >= view.cluster_from_bytes else ExecutorName.LOCAL
+    return policy.compact.executor or by_size
 
 
 def _decide_compaction(

@@ -16,9 +16,10 @@ tests/core/planner/test_turns.py).
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import ExecutorName
 from isotherm.core.reads import weight
 from isotherm.core.units import HOUR_MS
 
@@ -55,23 +56,26 @@ def admit(
     now_ms: int,
     rooms: Mapping[str, Room] | None = None,
     begun_at_ms: Mapping[str, int] | None = None,
+    cluster_slots: int = 0,
 ) -> tuple[Request, ...]:
     """The requests to start now, out of all tables: what costs no bytes at once, compactions in turn from each table.
 
     Args:
         plans: one per table.
-        running: compactions that run already.
-        jobs_at_once: how many may run.
+        running: compactions that run on this machine already.
+        jobs_at_once: how many may run on it.
         bytes_left: what the budget over all tables still allows to read, or None where there is no limit.
         now_ms: the time.
         rooms: what each table's own limits still allow, by uuid.
         begun_at_ms: when work on a whole table began last, by uuid. Few may run at once, so it is done in turn.
+        cluster_slots: how many may begin on a cluster. It has slots of its own, and the same budgets.
     """
     rooms, begun_at_ms = rooms or {}, begun_at_ms or {}
     by_table = sorted(plans, key=lambda one: (one.table.name, one.table.uuid))
     cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
     cheap.sort(key=lambda request: begun_at_ms.get(request.table.uuid, 0))
-    if running >= jobs_at_once:
+    slots = {ExecutorName.LOCAL: jobs_at_once - running, ExecutorName.SPARK: cluster_slots}
+    if max(slots.values()) <= 0:
         return tuple(cheap)  # most rounds end here: nobody is ranked for slots that are not free
     queues = [
         _Queue(
@@ -82,10 +86,12 @@ def admit(
         for one in by_table
     ]
     chosen: list[Request] = []
-    while len(chosen) < jobs_at_once - running and (waiting := [queue for queue in queues if queue.has_room]):
+    while max(slots.values()) > 0 and (waiting := [queue for queue in queues if queue.has_room]):
         queue = max(waiting, key=lambda queue: queue.turn)
         request = queue.requests.pop()
         size = request.decision.bytes
+        if slots[request.executor] <= 0:
+            continue
         if not queue.allows(size):
             if _has_waited_long(request, now_ms):
                 queue.requests.clear()
@@ -95,22 +101,9 @@ def admit(
         else:
             chosen.append(request)
             queue.serve(size)
+            slots[request.executor] -= 1
             bytes_left = None if bytes_left is None else bytes_left - size
     return (*cheap, *chosen)
-
-
-def rooms_after(rooms: Mapping[str, Room], admitted: Iterable[Request]) -> dict[str, Room]:
-    """What each table's limits allow once these compactions have begun."""
-    left = dict(rooms)
-    for request in admitted:
-        room = left.get(request.table.uuid)
-        if room is not None and request.decision.partition is not None:
-            left[request.table.uuid] = replace(
-                room,
-                jobs=None if room.jobs is None else max(room.jobs - 1, 0),
-                bytes=None if room.bytes is None else max(room.bytes - request.decision.bytes, 0),
-            )
-    return left
 
 
 def rank(request: Request, now_ms: int) -> float:

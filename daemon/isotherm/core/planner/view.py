@@ -78,6 +78,8 @@ class View:
     """When each action on the table as a whole was last done."""
     hour_budget_bytes: int | None = None
     """What isotherm.yaml lets all compactions read in an hour, or None where there is no limit."""
+    cluster_from_bytes: int | None = None
+    """From which size on a job runs on a cluster, or None: there is none."""
 
     @property
     def table(self) -> TableId:

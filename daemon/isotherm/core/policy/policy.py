@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.policy.cold_after import LEARNED, After
 from isotherm.core.policy.learned_counts import MaxPositionDeletes, MinFiles
 from isotherm.core.policy.sort_text import TABLE, SortText
@@ -181,6 +181,9 @@ class Compact(StrictModel):
     once the small ones are one. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
+    executor: ExecutorName | None = None
+    """Where jobs of this table run. By default their size says it (`executors.spark.from_bytes`). Of a
+    daemon without a cluster all run on its own machine."""
     max_deletion_vectors: Annotated[Count, Field(ge=1)] | None = None
     """Due also at this many deletion vectors. A data file has one at the most, which is one more request for its readers, and
     to take it away the file is rewritten. So by default only their rows count: `max_delete_ratio`."""

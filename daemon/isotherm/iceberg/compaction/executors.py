@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, ExecutorName, Rewrite
 from isotherm.core.model.refusals import Refusal
 
 
@@ -35,18 +35,17 @@ class Executor(Protocol):
         ...
 
 
-class BySize:
-    """Small jobs on this machine, large ones on a cluster."""
+class Executors:
+    """A machine and a cluster: each job runs where it says."""
 
-    def __init__(self, local: Executor, cluster: Executor, from_bytes: int) -> None:
-        """Jobs that read so much go to the cluster."""
+    def __init__(self, local: Executor, cluster: Executor) -> None:
+        """Nothing is started yet."""
         self._local = local
         self._cluster = cluster
-        self._from_bytes = from_bytes
 
     def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
-        """Start a rewrite where one of its size belongs."""
-        chosen = self._cluster if job.read_bytes >= self._from_bytes else self._local
+        """Start a rewrite where it belongs."""
+        chosen = self._cluster if job.executor is ExecutorName.SPARK else self._local
         chosen.start(job, description, io_properties)
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:

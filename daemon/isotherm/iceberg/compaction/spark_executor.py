@@ -16,7 +16,8 @@ from typing import Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.spark_task import ANSWERS_OF_SPARK, Task, answered, asked, run
+from isotherm.iceberg.compaction.spark_answer import answered
+from isotherm.iceberg.compaction.spark_task import ANSWERS_OF_SPARK, Task, asked, run
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.secrets import without_secrets
 
@@ -108,7 +109,7 @@ class SparkExecutor:
             return Refusal(Reason.CANCELLED, "it was cancelled before Spark knew of it")
         session.addTag(_tag(job_id))  # of what this thread asks for
         found = session.createDataFrame(asked(task)).mapInArrow(run, ANSWERS_OF_SPARK).collect()
-        return answered(bytes(found[0]["answer"]))
+        return answered(bytes(found[0]["answer"]), task.job, task.description)
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""

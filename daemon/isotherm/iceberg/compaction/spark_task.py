@@ -4,18 +4,17 @@ So whatever a rewrite can do and refuses, its proof, its memory and its end are 
 of its own beside the worker, which the kernel ends with it: a task that is cancelled writes nothing more.
 """
 
-import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import pyarrow as pa
-from pydantic import TypeAdapter
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.spark_answer import answer_of
 
 PACKAGE = "isotherm"
 TASKS = pa.schema([("version", pa.string()), ("task", pa.binary())])
@@ -23,10 +22,6 @@ ANSWERS = pa.schema([("answer", pa.binary())])
 ANSWERS_OF_SPARK = "answer binary"
 """The same schema as Spark writes it."""
 LOOKS_EVERY_S = 1.0
-MOST_ANSWER_BYTES = 64 * 1024**2
-"""Of a thousand files with the statistics of a thousand columns."""
-_BOUNDS = ("lower_bounds", "upper_bounds")
-"""What of a file is bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +36,27 @@ class Task:
 
 
 def asked(task: Task) -> pa.Table:
-    """A task as Spark takes it: one row, so one task of Spark."""
+    """A task as Spark takes it: one row, so one task of Spark. What a rewrite does not ask for stays here."""
+    task = replace(task, job=replace(task.job, bystanders=frozenset()))
     return pa.table({"version": [version(PACKAGE)], "task": [pickle.dumps(task)]}, schema=TASKS)
-
-
-def answer_of(result: Rewrite | Refusal) -> bytes:
-    """What came of a task, as text: whoever answers may be anybody, and a pickle could run anything here."""
-    kind = "rewrite" if isinstance(result, Rewrite) else "refusal"
-    return json.dumps({kind: asdict(result)}, default=bytes.hex).encode()
-
-
-def answered(answer: bytes) -> Rewrite | Refusal:
-    """What came of a task.
-
-    Raises:
-        ValueError: the answer is something else.
-    """
-    if len(answer) > MOST_ANSWER_BYTES:
-        raise ValueError(f"a task answered with {len(answer)} bytes; the limit is {MOST_ANSWER_BYTES}")
-    try:
-        data = json.loads(answer)
-        if "refusal" in data:
-            said = data["refusal"]
-            return Refusal(Reason(said["reason"]), str(said["why"]))
-        for file in (*data["rewrite"]["files"], *data["rewrite"]["merged"]["files"]):
-            for name in _BOUNDS:
-                file[name] = {field: bytes.fromhex(value) for field, value in file[name].items()}
-        found: Rewrite = TypeAdapter(Rewrite).validate_python(data["rewrite"])
-    except (TypeError, KeyError, AttributeError, RecursionError, ValueError) as err:
-        raise ValueError(f"a task answered with something else: {type(err).__name__}") from err
-    return found
 
 
 def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rewrites of some rows, for Spark's `mapInArrow`."""
     for batch in batches:
         for row in batch.to_pylist():
-            answer = answer_of(_done(row["version"], row["task"]))
+            answer = answer_of(_lost() or _done(row["version"], row["task"]))
             yield pa.RecordBatch.from_pydict({"answer": [answer]}, schema=ANSWERS)
+
+
+def _lost() -> Refusal | None:
+    """That this is Spark's second attempt, if it is: the first has written files of the same names, or writes them still."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or not context.attemptNumber():
+        return None
+    return Refusal(Reason.UNAVAILABLE, "Spark has lost the task, and began it once more")
 
 
 def _done(theirs: str, task: bytes) -> Rewrite | Refusal:

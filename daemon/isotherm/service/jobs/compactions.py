@@ -139,13 +139,18 @@ class Compactions(RunningCompactions):
             self.operations.end(replace(operation, bytes_planned=0), Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
             return False
-        job, uuid = bound.job, operation.table.uuid
-        operation = replace(operation, files_before=bound.live_data_files, bytes_planned=job.read_bytes)
+        job, uuid = replace(bound.job, executor=operation.executor), operation.table.uuid
+        files = len(job.data_files) + len(job.delete_files)
+        operation = replace(
+            operation,
+            files_before=bound.live_data_files,
+            bytes_planned=job.read_bytes,
+            files_planned=files,
+        )
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)
         self.fold.touch(uuid, [job.partition])
-        files = len(job.data_files) + len(job.delete_files)
         table, action, label = operation.table, operation.action, operation.label
         self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
         return True
@@ -176,9 +181,10 @@ class Compactions(RunningCompactions):
                     self._close(operation, job, Outcome.refused(job_id, result))
                     continue
                 swaps = [Swap(job, result), *self._ended.pop_beside(job, self._running)]
-                self.maintainer.start_commit(swaps)
                 self._rewrites |= {swap.job.job_id: swap.rewrite for swap in swaps}
-                self._committing = tuple(swap.job.job_id for swap in swaps)
+                ids = tuple(swap.job.job_id for swap in swaps)
+                self.maintainer.start_commit(swaps)
+                self._committing = ids
                 return True
             self._ended.extend(((swap.job.job_id, swap.rewrite) for swap in swaps[1:]), now_s)
             self._let_go(job_id)

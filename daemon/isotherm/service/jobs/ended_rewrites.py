@@ -10,7 +10,8 @@ from isotherm.core.model.refusals import Refusal
 from isotherm.store.ledger import Operation
 
 SMALL_BYTES = 16 * 1024**2
-"""What reads no more is done in a fraction of a second."""
+SMALL_FILES = 200
+"""What reads no more is done in a fraction of a second; each file takes some ten milliseconds."""
 MOST_WAITING = 64
 """So many wait while others begin: more would be begun in vain where commits do not come through."""
 WAITS_S = 1.0
@@ -20,6 +21,11 @@ MOST_JOBS = 32
 MOST_FILES = 10_000
 """Of one commit: whatever stands against it is found out for all of them, and what is live of their partitions is held at
 once."""
+
+
+def is_small(operation: Operation) -> bool:
+    """Whether a compaction shares a slot with others, and waits for them with its commit."""
+    return operation.bytes_planned <= SMALL_BYTES and operation.files_planned <= SMALL_FILES
 
 
 @dataclass(slots=True)
@@ -53,9 +59,9 @@ class Ended:
         for job_id, (result, heard_s) in self._results.items():
             if job_id not in running or isinstance(result, Refusal) or now_s - heard_s >= WAITS_S:
                 return job_id
-            job = running[job_id][1]
-            uuid, is_small = job.table.uuid, job.read_bytes <= SMALL_BYTES
-            if not is_small or uuid not in under_way or of_table[uuid] >= MOST_JOBS:
+            operation, _ = running[job_id]
+            uuid = operation.table.uuid
+            if not is_small(operation) or uuid not in under_way or of_table[uuid] >= MOST_JOBS:
                 return job_id
         return None
 

@@ -41,6 +41,8 @@ def begun(request: Request, row: TableRow, head: int, policy_hash: str, now_ms: 
         base_snapshot_id=head,
         started_at_ms=now_ms,
         bytes_planned=decision.bytes,
+        files_planned=decision.files,
+        executor=request.executor,
     )
 
 

@@ -3,11 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from math import inf
 
-from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, ExecutorName, Rewrite
 from isotherm.core.planner.view import Flight
-from isotherm.service.jobs.ended_rewrites import MOST_WAITING, SMALL_BYTES, Ended
+from isotherm.service.jobs.ended_rewrites import MOST_WAITING, Ended, is_small
 from isotherm.service.ports import LoadedTable
 from isotherm.store.ledger import Operation
 
@@ -58,7 +57,7 @@ class RunningCompactions:
     def unwritten(self) -> list[Operation]:
         """Those that are bound or rewritten. Small ones that were rewritten wait for their commit beside them, up to a limit."""
         waiting = {*islice((*self._committing, *self._ended), MOST_WAITING)}
-        return [one for one in self._operations() if one.job_id not in waiting or not _is_small(one)]
+        return [one for one in self._operations() if one.job_id not in waiting or not is_small(one)]
 
     @property
     def is_writing(self) -> bool:
@@ -69,18 +68,14 @@ class RunningCompactions:
     def soon(self) -> set[str]:
         """The tables, by uuid, of which a small job is bound or rewritten."""
         waiting = {*self._committing, *self._ended}
-        return {one.table.uuid for one in self._operations() if _is_small(one) and one.job_id not in waiting}
+        return {one.table.uuid for one in self._operations() if is_small(one) and one.job_id not in waiting}
 
-    def slots_taken(self, bytes_from: float = 0, below: float = inf) -> int:
-        """How many slots are taken by jobs that read so much; others begin in those that are left."""
-        unwritten = [one for one in self.unwritten if bytes_from <= one.bytes_planned < below]
-        small = sum(map(_is_small, unwritten))
+    def slots_taken(self, executor: ExecutorName) -> int:
+        """How many slots of an executor are taken; others begin in those that are left."""
+        unwritten = [one for one in self.unwritten if one.executor is executor]
+        small = sum(map(is_small, unwritten)) if executor is ExecutorName.LOCAL else 0
         return len(unwritten) - small + small // SMALL_IN_A_SLOT
 
     def by_table(self) -> dict[str, int]:
         """How many jobs of each table are bound or rewritten, by uuid; there a small one counts as any other."""
         return dict(Counter(one.table.uuid for one in self.unwritten))
-
-
-def _is_small(operation: Operation) -> bool:
-    return operation.bytes_planned <= SMALL_BYTES

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action
-from isotherm.core.planner.turns import admit, rooms_after
+from isotherm.core.model.jobs import Action, ExecutorName
+from isotherm.core.planner.turns import admit
 from isotherm.core.units import DAY_MS, HOUR_MS
-from isotherm.runtime.config import SparkExecutorConfig
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.ledger import Ledger
@@ -30,8 +28,8 @@ class Admission:
     now_ms: Callable[[], int]
     jobs_at_once: int
     bytes_per_hour: int | None
-    cluster: SparkExecutorConfig | None = None
-    """Where large jobs run, or None: on this machine as all others."""
+    cluster_jobs_at_once: int = 0
+    """On a cluster, which has slots of its own: one that hangs keeps no small job waiting."""
     served_at_ms: dict[str, int] = field(default_factory=dict)
     """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
     fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
@@ -66,46 +64,26 @@ class Admission:
         now_ms, budget = self.now_ms(), self.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
         rooms = self.verdicts.rooms(plans, self.compactions.by_table(), self.served_at_ms)
-        admitted: list[Request] = []
-        for part, running, at_once in self._pools(plans):
-            slots = at_once if may_compact else 0
-            found = admit(part, running, slots, left, now_ms, rooms, self.begun_at_ms)
-            left = None if left is None else max(left - sum(one.decision.bytes for one in found), 0)
-            rooms = rooms_after(rooms, found)
-            admitted += found
+        here, there = (self.jobs_at_once, self.cluster_jobs_at_once) if may_compact else (0, 0)
+        admitted = admit(
+            plans,
+            self.compactions.slots_taken(ExecutorName.LOCAL),
+            here,
+            left,
+            now_ms,
+            rooms,
+            self.begun_at_ms,
+            there - self.compactions.slots_taken(ExecutorName.SPARK),
+        )
         # Whatever comes of it: who was let in and did not begin is not first in line again.
         taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}
         self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
         return admitted
 
-    def _pools(self, plans: Sequence[Plan]) -> Iterator[tuple[Sequence[Plan], int, int]]:
-        """What may begin on this machine and what on the cluster, with the slots that are taken and those that there are.
-
-        Each has its own: a cluster that hangs keeps no small job waiting.
-        """
-        if self.cluster is None:
-            yield plans, self.compactions.slots_taken(), self.jobs_at_once
-            return
-        border = self.cluster.from_bytes
-        here = [_of_size(one, 0, border) for one in plans]
-        yield here, self.compactions.slots_taken(below=border), self.jobs_at_once
-        there = [_of_size(one, border, inf) for one in plans]
-        yield there, self.compactions.slots_taken(border), self.cluster.jobs_at_once
-
     def _ready(self, planned: Plan) -> Plan:
         """The plan without what is set aside."""
         ready = tuple(request for request in planned.requests if not self.is_aside(work_key(request)))
         return replace(planned, requests=ready)
-
-
-def _of_size(planned: Plan, least: float, below: float) -> Plan:
-    """The plan with the compactions that read so much; what is of a whole table counts as small."""
-    some = tuple(
-        one
-        for one in planned.requests
-        if least <= (0 if one.decision.partition is None else one.decision.bytes) < below
-    )
-    return replace(planned, requests=some)
 
 
 def work_key(request: Request) -> str:

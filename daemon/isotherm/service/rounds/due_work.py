@@ -66,52 +66,51 @@ class DueWork:
 
     def begin(self, plans: Sequence[Plan], since_ms: int) -> int:
         """Begin what a round has planned, where a head was confirmed since then or is confirmed now. Returns how much."""
-        started, tried = self._begin_in_turn(
-            plans, lambda request: self._confirmed(request, since_ms), BEGIN_FOR_S
-        )
+        started, tried = self._begin_in_turn(plans, lambda: since_ms, BEGIN_FOR_S)
         self._left = _without(plans, tried)
         return started
 
     def refill(self) -> None:
         """Begin what is left in the slots that are free by now."""
         plans, self._left = self._left, ()
-        _, tried = self._begin_in_turn(plans, self._decided_again, REFILL_FOR_S)
+        _, tried = self._begin_in_turn(plans, lambda: self.now_ms() - CONFIRMED_FOR_MS, REFILL_FOR_S)
         self._left = _without(plans, tried)
 
     def _begin_in_turn(
-        self, plans: Sequence[Plan], confirmed: Callable[[Request], Request | None], for_s: float
+        self, plans: Sequence[Plan], since_ms: Callable[[], int], for_s: float
     ) -> tuple[int, set[int]]:
-        """How many began, and which requests had their turn."""
+        """How many began, and which requests had their turn. A head counts that was confirmed since `since_ms`."""
         started, tried = 0, set[int]()
         deadline_s = self.monotonic_s() + for_s
         may_compact = any(planned.requests for planned in plans) and self.read_to_the_end()
         before = -1
-        while started > before:  # a slot that several small ones share is filled one after another
-            before = started
+        # A slot that several small ones share is filled one after another; and one that is not begun leaves its slot free.
+        while len(tried) > before:
+            before = len(tried)
             for request in self.admission.in_turn(plans, may_compact=may_compact):
                 if self.monotonic_s() >= deadline_s:
                     return started, tried
                 tried.add(id(request))
-                started += self._begin_guarded(request, confirmed)
+                started += self._begin_guarded(request, since_ms())
                 self.health.ticked_at_s = self.monotonic_s()
             plans = _without(plans, tried)
         return started, tried
 
-    def _begin_guarded(self, request: Request, confirmed: Callable[[Request], Request | None]) -> bool:
+    def _begin_guarded(self, request: Request, since_ms: int) -> bool:
         action, key = request.decision.action, work_key(request)
         has_begun = False
         with self.barrier.around(request.table.name, f"beginning to {action}", key):
-            has_begun = self._begin(request, confirmed)
+            has_begun = self._begin(request, since_ms)
             if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
                 self.barrier.forget(key)
         return has_begun
 
-    def _begin(self, planned: Request, confirmed: Callable[[Request], Request | None]) -> bool:
+    def _begin(self, planned: Request, since_ms: int) -> bool:
         """Begin what was planned, where it is still to be done at the head that the catalog confirms."""
         action = planned.decision.action
         if action is not Action.COMPACT and not self.table_work.has_room(action):
             return False
-        request = confirmed(planned)
+        request = self._still_due(planned, since_ms)
         if request is None:
             return False
         if action is Action.COMPACT:
@@ -121,35 +120,31 @@ class DueWork:
             self.admission.has_begun(request.table.uuid)
         return has_begun
 
-    def _confirmed(self, planned: Request, since_ms: int) -> Request | None:
-        """The same request at the head that the catalog confirms in this round, or None where there is none."""
-        uuid, name = planned.table.uuid, planned.table.name
+    def _still_due(self, planned: Request, since_ms: int) -> Request | None:
+        """The same request at the head that the catalog confirms, or has confirmed since then; None where it is not due there.
+
+        A compaction is decided once more in any case: what begins first shows what others wrote, and that was not known
+        when the next ones were planned.
+        """
+        uuid, name, key = planned.table.uuid, planned.table.name, planned.decision.partition
         row = self.fold.table(uuid)
-        is_kept = self.follower.loaded(uuid) is not None
-        if row is None or (is_kept and row.facts.confirmed_at_ms >= since_ms):
-            return planned
-        # Where that fails, it is asked for before anything is planned for it again.
-        self.follower.suspects.add(name)
-        row = self.fold.table(uuid) if self.confirm(name) else None
+        if row is None or not self.owns(uuid):
+            return None
+        is_confirmed = self.follower.loaded(uuid) is not None and row.facts.confirmed_at_ms >= since_ms
+        if not is_confirmed:
+            # Where that fails, it is asked for before anything is planned for it again.
+            self.follower.suspects.add(name)
+            row = self.fold.table(uuid) if self.confirm(name) else None
         if row is None or not row.is_trusted:
             return None
-        whole = planned.decision.partition is None
-        again = self.verdicts.decide(row, self.flights(uuid), whole=whole).plan.requests
-        what = (planned.decision.action, planned.decision.partition)
-        return next((one for one in again if (one.decision.action, one.decision.partition) == what), None)
-
-    def _decided_again(self, planned: Request) -> Request | None:
-        """The same request at a head that was confirmed a moment ago, where its partition is still due; or None."""
-        uuid, key = planned.table.uuid, planned.decision.partition
-        if not self.owns(uuid):
-            return None
-        at_head = self._confirmed(planned, self.now_ms() - CONFIRMED_FOR_MS)
-        row = self.fold.table(uuid)
-        if at_head is not planned or row is None or key is None:
-            return at_head
-        if not row.is_trusted:
-            return None
-        return self.verdicts.compaction_of(row, self.flights(uuid), key)
+        if key is not None:
+            again = self.verdicts.compaction_of(row, self.flights(uuid), key)
+            # In the slot that it was given.
+            return None if again is None else replace(again, executor=planned.executor)
+        if is_confirmed:
+            return planned
+        requests = self.verdicts.decide(row, self.flights(uuid), whole=True).plan.requests
+        return next((one for one in requests if one.decision.action is planned.decision.action), None)
 
 
 def _without(plans: Sequence[Plan], tried: set[int]) -> list[Plan]:

@@ -56,9 +56,11 @@ class Verdicts:
         now_ms: Callable[[], int],
         hour_budget_bytes: int | None,
         deletions_held: Callable[[], str | None] | None = None,
+        cluster_from_bytes: int | None = None,
     ) -> None:
         self._deletions_held = deletions_held or ledger.deletions_held
         self._hour_budget_bytes = hour_budget_bytes
+        self._cluster_from_bytes = cluster_from_bytes
         self._fold = fold
         self._ledger = ledger
         self._policies = policies
@@ -113,6 +115,7 @@ class Verdicts:
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
             last_done_ms=self._ledger.last_done(uuid, latest_ms) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,
+            cluster_from_bytes=self._cluster_from_bytes,
         )
 
     def decide(

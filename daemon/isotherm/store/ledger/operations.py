@@ -6,7 +6,7 @@ from itertools import takewhile
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, ExecutorName, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
 from isotherm.runtime.secrets import without_secrets
 from isotherm.store.database import Part, to_json
@@ -30,6 +30,9 @@ class Operation:
     base_snapshot_id: int
     started_at_ms: int
     bytes_planned: int = 0
+    files_planned: int = 0
+    executor: ExecutorName = ExecutorName.LOCAL
+    """Where it runs, of a compaction."""
     asserted_head_id: int | None = None
     """The head that the request for the swap asserts, or None where this ledger knows of no request."""
     base_metadata: str = ""
