@@ -85,7 +85,8 @@ def with_known(mark: Mark, old: Mark | None, position: Position, known: Mapping[
         ):
             by = "" if position in said.noted else said.uuid
             tables[name] = (by, said.vector.get(position), said.through[position])
-            halted = halted | {name} if said.is_halted else halted - {name}
+            is_halted = said.is_halted or position in said.doubted
+            halted = halted | {name} if is_halted else halted - {name}
             since[name] = said.cuts.get(position, 0)
     since = {name: seen_ms for name, seen_ms in since.items() if seen_ms}
     return replace(mark, tables=tables, halted=frozenset(halted), since=since, is_whole=old.is_whole)

@@ -763,4 +763,36 @@ MUTANTS = (
         "ingest/tables/test_upsert.py::"
         "test_rows_by_ints_that_are_truncated_to_more_than_a_quarter_of_all_are_found",
     ),
+    Mutant(
+        "what could not be judged of a halted table is believed",
+        "isotherm_ingest/plan/places.py",
+        "known.is_halted or known.doubted or known.unsaid",
+        "known.is_halted or known.unsaid",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback[rollback, then leader away-halt-True-False]",
+    ),
+    Mutant(
+        "less of what cannot be judged is no doubt",
+        "isotherm_ingest/batches/table_state.py",
+        "(old.through.keys() if old.is_halted else frozenset()) | less",
+        "(old.through.keys() if old.is_halted else frozenset())",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback[leader away, then rollback-backfill-True-False]",
+    ),
+    Mutant(
+        "what was in doubt is not looked at once it can be judged",
+        "isotherm_ingest/batches/driver.py",
+        "{*self._outbox.changed(), *self._tables.doubted(ends, now_s)}",
+        "self._outbox.changed()",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback[leader away, then rollback-halt-False-False]",
+    ),
+    Mutant(
+        "doubts are not kept over a restart",
+        "isotherm_ingest/known_in_marks.py",
+        "said.is_halted or position in said.doubted",
+        "said.is_halted",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback[leader away, then rollback-halt-True-True]",
+    ),
 )

@@ -134,7 +134,7 @@ class Driver:
             self._recall(self._topics.keys() - before)
             self._meet(list(self._topics), new, are_new=True)
         ends = Kafka(ends=self._broker.ends(self._topics), damaged=self._damage.stretches())
-        self._tables.look_soon(self._outbox.changed())
+        self._tables.look_soon({*self._outbox.changed(), *self._tables.doubted(ends, now_s)})
         behind = self._tables.behind(self._front(), now_s)
         # Also one that is behind, and cannot be brought what it lacks: a rollback is told all the same.
         again = [

@@ -67,6 +67,11 @@ class TableState:
         """Whether it failed, and is not to be tried yet."""
         return self.failures > 0 and now_s < self.retry_at_s
 
+    def is_doubted(self, kafka: Kafka, now_s: float) -> bool:
+        """Whether partitions can be judged now that could not be when it had less, or a hole had halted it."""
+        doubted = frozenset[Position]() if self.known is None else self.known.doubted
+        return not doubted.isdisjoint(kafka.ends) and not self.is_left_out(now_s)
+
     def is_tried_again(self, now_s: float) -> bool:
         """Whether it failed, and has waited for long enough."""
         return self.failures > 0 and now_s >= self.retry_at_s
@@ -91,12 +96,15 @@ class TableState:
                 one for one in place.next if one in place.vector or new.through[one] != old.through.get(one)
             } | {hole.position for hole in place.told}  # what was told is not noted any more
             judged = {one: had for one, had in place.vector.items() if one in place.next}
+            less = {one for one, end in others.items() if place.vector.get(one, 0) < end}
+            doubted = old.doubted | (old.through.keys() if old.is_halted else frozenset()) | less
             new = replace(
                 new,
                 vector={**others, **judged},
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
                 unsaid=old.unsaid - place.next.keys(),
+                doubted=frozenset(one for one in doubted if one[0] in same and one not in place.next),
                 replaced={
                     one: end for one, end in old.replaced.items() if one[0] in same and one not in place.next
                 },

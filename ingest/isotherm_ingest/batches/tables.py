@@ -141,6 +141,10 @@ class Tables:
         for name in self._states.keys() & set(names):
             self._states[name].must_look = True
 
+    def doubted(self, kafka: Kafka, now_s: float) -> list[str]:
+        """Those that are looked at now that what could not be judged before can be."""
+        return [name for name, state in self._states.items() if state.is_doubted(kafka, now_s)]
+
     def tell_recovered(self, front: Front) -> None:
         """Tell which tables failed and have all that they lacked by now."""
         for name, state in self._states.items():

@@ -85,6 +85,8 @@ class Known:
     """Of these something may have been known, and found no room in the marks."""
     replaced: Mapping[Position, int] = field(default_factory=dict)
     """How far another table of its name was seen through, where nobody could say yet that this one was made again."""
+    doubted: frozenset[Position] = frozenset()
+    """Of these the table was found to have less, or was halted, and they could not be judged since."""
     by_others: Mapping[Position, "OfAnother"] = field(default_factory=dict)
     """What marks say of another table of its name: which of the two is newer, only the catalog says (`as_found`)."""
 
@@ -114,6 +116,7 @@ class Known:
                 **{one: said.cut_seen_ms for one, said in mine.items() if said.cut_seen_ms},
             },
             replaced={**others, **{one: end for one, end in self.replaced.items() if one not in mine}},
+            doubted=self.doubted & mine.keys(),
             by_others={**theirs, **{one: said for one, said in self.by_others.items() if one not in mine}},
         )
 

@@ -132,7 +132,9 @@ def recalled(found: Found, known: Known | None) -> Found:
     Not where it was known to have less by then, or where only a part of what was known found room in the marks.
     """
     is_same = (
-        known is not None and is_table(known.uuid, found.uuid) and not known.is_halted and not known.unsaid
+        known is not None
+        and is_table(known.uuid, found.uuid)
+        and not (known.is_halted or known.doubted or known.unsaid)
     )
     if known is None or not is_same or found.vector is not None or not found.history_is_cut:
         return found

@@ -370,3 +370,72 @@ def test_that_a_table_was_halted_is_kept_with_the_table_that_is_there(new, old):
         *range(10)
     }
     pipeline.driver.stop()
+
+
+LEADERS = [
+    ("leader away, then rollback", {1}),
+    ("rollback, then leader away", {1}),
+    ("all leaders away, and a rollback", {0, 1}),
+]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize("on_hole", ["halt", "backfill"])
+@pytest.mark.parametrize(("order", "away"), LEADERS, ids=[order for order, _ in LEADERS])
+def test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback(
+    on_hole, expires, restarts, order, away
+):
+    """The partition from which rows are gone has no leader meanwhile; then the token may go as well."""
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(*(change(FIRST, number, "b", part) for part in (0, 1) for number in range(3)))
+    later(pipeline, 2)
+    table = pipeline.lake.tables["shop.b"]
+    early = dict(table.has), list(table.rows), dict(table.ids)
+    pipeline.send(*(change(FIRST, number, "b", 1) for number in range(3, 6)))
+    later(pipeline, 2)
+
+    def rolled_back():
+        table.has, table.rows, table.ids = dict(early[0]), list(early[1]), dict(early[2])
+        pipeline.outbox.noticed = {"shop.b"}
+
+    if order.startswith("rollback"):
+        rolled_back()
+        later(pipeline, 2)
+    pipeline.broker.without_leader = {(FIRST, part) for part in away}
+    if not order.startswith("rollback"):
+        rolled_back()
+    later(pipeline, 3)
+    if expires:
+        token_expires(pipeline, "shop.b")
+    if restarts:
+        pipeline.start(configured(on_hole))
+        later(pipeline, 1)
+    pipeline.broker.without_leader = set()
+    later(pipeline, 30)  # nobody sends anything
+
+    assert pipeline.is_left_out("b") or len(set(table.rows)) == 9
+    assert pipeline.is_left_out("b") or on_hole == "backfill"
+    assert Counter(table.rows).most_common(1)[0][1] == 1
+    pipeline.driver.stop()
+
+
+def test_a_table_that_was_rolled_back_while_none_of_its_topics_was_listed_is_halted_once_they_are():
+    pipeline = Pipeline(configured("halt"))
+    pipeline.send(*(change(FIRST, number, "b") for number in range(3)))
+    later(pipeline, 2)
+    table = pipeline.lake.tables["shop.b"]
+    early = dict(table.has), list(table.rows), dict(table.ids)
+    pipeline.send(*(change(FIRST, number, "b") for number in range(3, 6)))
+    later(pipeline, 2)
+    pipeline.broker.unlisted = {FIRST}
+    later(pipeline, 1)
+    table.has, table.rows, table.ids = early
+    pipeline.outbox.noticed = {"shop.b"}
+    later(pipeline, 2)
+    token_expires(pipeline, "shop.b")
+    pipeline.broker.unlisted = set()
+    later(pipeline, 10)
+
+    assert pipeline.is_left_out("b")
+    pipeline.driver.stop()
