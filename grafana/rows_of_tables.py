@@ -84,6 +84,13 @@ def curves() -> list[timeseries.Panel]:
             (worst("isotherm_compaction_lag_seconds"), "{{table}}"),
             limit=LAG_LIMIT,
         ),
+        graph(
+            "Slowest reader",
+            "For how long there has been something that a registered reader has not read (`isotherm reader`): what it needs "
+            "does not expire. Beyond `expire.max_reader_lag` it is let go, which is an alert.",
+            "s",
+            (worst("isotherm_reader_lag_seconds"), "{{table}}"),
+        ),
         stacked(
             "Partitions by verdict",
             "Hot: the stream still writes them. Due: work waits. Unsupported: due, but this version cannot rewrite "

@@ -277,6 +277,25 @@ def pause(
 
 
 @app.command()
+def reader(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    name: Annotated[str, typer.Argument(help="A stable name: of a job, or of a streaming query.")],
+    at: Annotated[
+        int | None, typer.Option(help="The snapshot up to which it has read. Without it: the newest.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="The checkpoint of a streaming query of Spark, which says it.")
+    ] = None,
+    done: Annotated[bool, typer.Option("--done", help="It reads the table no more.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Say up to where a reader has read a table: what follows stays."""
+    from isotherm.commands.reader import say_position
+
+    say_position(table, name, at, checkpoint, done=done, config=config)
+
+
+@app.command()
 def resume(
     table: Annotated[
         str | None,

@@ -38,8 +38,7 @@ from isotherm.kafka import control_topic
 from isotherm.kafka.broker import Broker, ensure_topic
 from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, KafkaDeadLetters
 from isotherm.kafka.formats import FORMATS
-from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
-from isotherm.kafka.hold_topic import KafkaHolds
+from isotherm.kafka.keyed_topic import TOPIC, KafkaKeyedTopic
 from isotherm.kafka.source_topics import KafkaSources
 from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs, open_files
@@ -269,7 +268,7 @@ def _service(
             Outside.BROKER,
             lambda: ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
         )
-        wait_for("the broker", Outside.BROKER, lambda: ensure_hold_topic(config))
+        wait_for("the broker", Outside.BROKER, lambda: ensure_keyed_topics(config))
         events = control_topic.KafkaEvents(
             properties,
             topic,
@@ -285,12 +284,8 @@ def _service(
             events=events,
             catalog=catalog.IcebergCatalog(connected, now_ms),
             maintainer=IcebergMaintainer(connected, _executor(config.executors), now_ms),
-            hold_topic=KafkaHolds(
-                properties,
-                config.kafka.hold_topic,
-                on_trouble=troubles,
-                broker=broker,
-            ),
+            hold_topic=KafkaKeyedTopic(properties, config.kafka.hold_topic, troubles, broker),
+            reader_topic=KafkaKeyedTopic(properties, config.kafka.reader_topic, troubles, broker),
             policies=PolicyFolder(config.policies),
             listen=listen,
             now_ms=now_ms,
@@ -342,9 +337,10 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 
 
-def ensure_hold_topic(config: IsothermConfig) -> None:
-    """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
-    ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
+def ensure_keyed_topics(config: IsothermConfig) -> None:
+    """Make the topics with what holds tables back, and of readers, where there are none. Raises Unavailable."""
+    for topic in (config.kafka.hold_topic, config.kafka.reader_topic):
+        ensure_topic(config.kafka.properties, topic, config=TOPIC)
 
 
 def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:

@@ -14,6 +14,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.outside import Outside
+from isotherm.core.model.readers import ReaderLag
 from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
@@ -42,6 +43,7 @@ def something_of_everything() -> list[seen.Observation]:
             waiting=1, quarantined=1, score=1.5,
             files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, expire_score=0.4, metadata_file_bytes=9000, oldest_due_at_ms=AT_MS - 60_000,
             halted=False, paused=False, last_event_at_ms=AT_MS, reads_per_day=12.0,
+            readers=(ReaderLag(3, "scoring", 60_000, is_kept=True), ReaderLag(-1, "gone", 0, is_kept=False)),
         ),
         seen.RoundPlanned(1, 3, 1, 0.02, deletions_held=False),
         seen.JobStarted(**job, files=100, bytes=1000),
@@ -55,6 +57,7 @@ def something_of_everything() -> list[seen.Observation]:
         seen.TableFailed("shop.orders", "looking at it", "format version 4"),
         seen.TableHalted(TABLE, "mismatch", "rows"),
         seen.HoldRejected("no/key", "no JSON"),
+        seen.ReaderRejected("no/key", "no JSON"),
         seen.LedgerLost("it is new"),
         seen.EventsLost("the topic was made again"),
         seen.TrySoon("the catalog", "timed out", Outside.CATALOG),

@@ -27,7 +27,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.in_process import AtOnce
-from support.memory_topics import Clock, MemoryEvents, MemoryHolds, Topic
+from support.memory_topics import Clock, MemoryEvents, MemoryKeyedTopic, Topic
 
 OBSERVE = """
 tables: "{namespace}.*"
@@ -98,7 +98,8 @@ class History:
             maintainer=IcebergMaintainer(
                 lake, LocalExecutor(jobs_at_once=1, deadline_s=1), self.clock.now_ms
             ),
-            hold_topic=MemoryHolds(self.held),
+            hold_topic=MemoryKeyedTopic(self.held),
+            reader_topic=MemoryKeyedTopic([]),
             policies=PolicyFolder(self.config.policies),
             listen=self.seen.append,
             now_ms=self.clock.now_ms,

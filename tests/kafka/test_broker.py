@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from isotherm.kafka.broker import Broker, close_in_time
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
-from isotherm.kafka.hold_topic import KafkaHolds
+from isotherm.kafka.keyed_topic import KafkaKeyedTopic
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Message, NotAnnounced, NotAsked, Unavailable
 from support.contracts.events import event
@@ -53,7 +53,7 @@ def test_silence_opens_it_and_a_refusal_does_not(error, is_silent):
 def test_what_one_client_found_out_no_other_waits_for():
     clock, told = Clock(), []
     broker = Broker(Breaker(clock.monotonic_s))
-    holds = KafkaHolds(NOWHERE, "state", told.append, broker)
+    holds = KafkaKeyedTopic(NOWHERE, "state", told.append, broker)
     events = KafkaEvents(NOWHERE, "control", "g", 0, broker=broker)
 
     assert holds.read(0.2) is None

@@ -7,9 +7,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from isotherm.kafka.broker import ensure_topic
-from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
+from isotherm.kafka.keyed_topic import TOPIC, KafkaKeyedTopic
 from isotherm.service.ports import Unavailable
-from support.contracts.holds import HoldTopicContract
+from support.contracts.keyed_topic import KeyedTopicContract
 from support.daemon_process import eventually
 
 pytestmark = pytest.mark.stack
@@ -37,7 +37,7 @@ def open_topic(properties, topic):
     opened = []
 
     def open_one(name=topic):
-        opened.append(KafkaHolds(properties, name))
+        opened.append(KafkaKeyedTopic(properties, name))
         return opened[-1]
 
     yield open_one
@@ -45,7 +45,7 @@ def open_topic(properties, topic):
         one.close()
 
 
-class TestKafkaHolds(HoldTopicContract):
+class TestKafkaKeyedTopic(KeyedTopicContract):
     pass
 
 

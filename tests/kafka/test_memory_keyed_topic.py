@@ -1,11 +1,11 @@
 import pytest
 
-from support.contracts.holds import HoldTopicContract
-from support.memory_topics import MemoryHolds
+from support.contracts.keyed_topic import KeyedTopicContract
+from support.memory_topics import MemoryKeyedTopic
 
 
-class TestMemoryHolds(HoldTopicContract):
+class TestMemoryKeyedTopic(KeyedTopicContract):
     @pytest.fixture
     def open_topic(self):
         records = []
-        return lambda: MemoryHolds(records)
+        return lambda: MemoryKeyedTopic(records)

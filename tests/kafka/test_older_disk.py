@@ -11,7 +11,7 @@ from isotherm.kafka import control_topic
 from isotherm.kafka.broker import Broker, ensure_topic
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.dead_letter_topic import KafkaDeadLetters
-from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
+from isotherm.kafka.keyed_topic import TOPIC, KafkaKeyedTopic
 from isotherm.service.ports import Message, Unavailable
 from support.daemon_process import eventually
 
@@ -51,7 +51,7 @@ def test_a_broker_that_comes_back_with_an_older_disk_ends_nothing_for_ever(tmp_p
         for topic in ("state", "control", "dead"):
             ensure_topic(properties, topic, config=TOPIC if topic == "state" else {})
         broker = Broker()
-        holds = KafkaHolds(properties, "state", broker=broker)
+        holds = KafkaKeyedTopic(properties, "state", broker=broker)
         events = KafkaEvents(properties, "control", "daemons", 600_000, broker=broker)
         letters = KafkaDeadLetters(properties, "dead")
 

@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 EXPIRY = "iceberg/test_expiry.py::"
 ASTRAY = "service/jobs/test_astray.py::"
+READERS = "service/jobs/test_expiries_beside_readers.py::"
 
 MUTANTS = (
     Mutant(
@@ -403,5 +404,54 @@ MUTANTS = (
         "min(size / limit, going * WORTH_WHERE_LARGE / total)",
         "core/planner/test_expiry.py::"
         "test_large_metadata_that_schemas_make_is_no_reason_to_expire_a_few_again_and_again",
+    ),
+    Mutant(
+        "what a reader has not read expires",
+        "core/planner/retention.py",
+        "elif reader is not None and number >= reader.needs_from:",
+        "elif False:",
+        READERS + "test_what_it_has_not_read_stays_until_it_has",
+    ),
+    Mutant(
+        "the fastest reader counts",
+        "core/planner/retention.py",
+        "reader = min((one for one in readers if one.is_kept), default=None)",
+        "reader = max((one for one in readers if one.is_kept), default=None)",
+        READERS + "test_the_slowest_of_several_counts",
+    ),
+    Mutant(
+        "a reader that is gone keeps its snapshots for ever",
+        "core/planner/retention.py",
+        "number >= 0 and behind_ms <= expire.max_reader_lag and not is_too_large",
+        "number >= 0 and not is_too_large",
+        READERS + "test_one_that_is_too_far_behind_is_let_go_and_told",
+    ),
+    Mutant(
+        "snapshots expire though nobody knows who reads them",
+        "core/planner/whole_table.py",
+        "return replace(decision, verdict=Verdict.WAITING, why=why, wake=Wake(at_ms=now_ms))",
+        "return decision",
+        READERS + "test_more_readers_than_anybody_counts_stop_expiry_and_say_so",
+    ),
+    Mutant(
+        "readers are not asked for once more before the request",
+        "service/jobs/expiries.py",
+        "if not (self.holds.refresh(DRAIN_TIMEOUT_S) and self.readers.refresh(DRAIN_TIMEOUT_S)):",
+        "if not self.holds.refresh(DRAIN_TIMEOUT_S):",
+        READERS + "test_one_that_registers_after_it_was_planned_keeps_what_it_needs",
+    ),
+    Mutant(
+        "readers that a lost topic had stay for ever",
+        "service/topics/readers.py",
+        "gone |= self.ledger.position_keys() - reading.records.keys()",
+        "pass",
+        READERS + "test_a_restart_knows_readers_still_and_a_topic_that_was_lost_has_none",
+    ),
+    Mutant(
+        "of a checkpoint the batch counts that has only begun",
+        "iceberg/spark_checkpoint.py",
+        'f"{folder}/commits/"',
+        'f"{folder}/offsets/"',
+        "iceberg/test_spark_checkpoint.py::test_the_last_batch_that_is_done_says_it",
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import CommitEvent, Intent, encode
-from isotherm.service.ports import HoldReading, Message, Unavailable
+from isotherm.service.ports import KeyedReading, Message, Unavailable
 from simulation.world import World
 
 
@@ -157,7 +157,7 @@ class SimulatedHolds:
         self._brokers, self._world = brokers, brokers.world
         self._position: int | None = None
 
-    def read(self, timeout_s: float) -> HoldReading | None:
+    def read(self, timeout_s: float) -> KeyedReading | None:
         """What came since the last call."""
         del timeout_s
         self._world.touch("read the topic with holds")
@@ -165,7 +165,7 @@ class SimulatedHolds:
             return None
         is_whole, start = self._position is None, self._position or 0
         self._position = len(self._brokers.holds)
-        return HoldReading(dict(self._brokers.holds[start:]), is_whole)
+        return KeyedReading(dict(self._brokers.holds[start:]), is_whole)
 
     def write(self, key: str, value: bytes | None) -> None:
         """Keep a value under a key."""

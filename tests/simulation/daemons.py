@@ -26,6 +26,7 @@ from simulation.brokers import Brokers, SimulatedEvents, SimulatedHolds
 from simulation.lake import SimulatedCatalog, Turns
 from simulation.world import Broken, World
 from simulation.writers import KEYS
+from support.memory_topics import MemoryKeyedTopic
 
 
 class Executor:
@@ -190,6 +191,7 @@ class Daemon:
             catalog=IcebergCatalog(catalog, self.now_ms, Breaker(self.monotonic_s), Turns(world)),  # type: ignore[arg-type]
             maintainer=maintainer,
             hold_topic=SimulatedHolds(self.brokers),
+            reader_topic=MemoryKeyedTopic([]),
             policies=PolicyFolder(self.policies),
             listen=self.hear,
             now_ms=self.now_ms,

@@ -29,7 +29,7 @@ from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.faults import FaultyCatalog
 from support.in_process import AtOnce, InProcess
-from support.memory_topics import MemoryEvents, MemoryHolds, Topic
+from support.memory_topics import MemoryEvents, MemoryKeyedTopic, Topic
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -66,6 +66,7 @@ class Lab:
     seen: list = field(default_factory=list)
     topic: Topic = field(default_factory=Topic)
     held: list = field(default_factory=list)
+    readers: list = field(default_factory=list)
     rows: int = 0
     commit_wait_s: float = 60
     """For which the loop waits for a commit."""
@@ -136,7 +137,8 @@ class Lab:
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s), threads=AtOnce()),
             maintainer=self.maintainer(executor or self.executor),
-            hold_topic=hold_topic or MemoryHolds(self.held),
+            hold_topic=hold_topic or MemoryKeyedTopic(self.held),
+            reader_topic=MemoryKeyedTopic(self.readers),
             policies=PolicyFolder(self.config.policies),
             listen=listen or self.seen.append,
             now_ms=self.now_ms,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import CommitEvent, EventError, decode, encode
-from isotherm.service.ports import HoldReading, Message, Refused, Unavailable
+from isotherm.service.ports import KeyedReading, Message, Refused, Unavailable
 
 
 @dataclass
@@ -42,7 +42,7 @@ def _key(value: bytes | None) -> bytes | None:
     return None if event is None else event.table_uuid.encode()
 
 
-class MemoryHolds:
+class MemoryKeyedTopic:
     """A reader and writer of the topic with what holds tables back."""
 
     def __init__(self, records: list[tuple[str, bytes | None]]) -> None:
@@ -51,13 +51,13 @@ class MemoryHolds:
         self.is_reachable = True
         self.largest = 1_000_000
 
-    def read(self, timeout_s: float) -> HoldReading | None:
+    def read(self, timeout_s: float) -> KeyedReading | None:
         del timeout_s
         if not self.is_reachable:
             return None
         is_whole = self.position is None or self.position > len(self.records)
         start, self.position = 0 if is_whole else self.position, len(self.records)
-        return HoldReading(dict(self.records[start:]), is_whole)
+        return KeyedReading(dict(self.records[start:]), is_whole)
 
     def write(self, key: str, value: bytes | None) -> None:
         if not self.is_reachable:

@@ -7,7 +7,7 @@ from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.broker import ensure_topic
-from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
+from isotherm.kafka.keyed_topic import TOPIC, KafkaKeyedTopic
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.ports import Unavailable
 from isotherm.service.topics.holds import read_hold
@@ -45,17 +45,17 @@ class Orders:
             topic.write(hold.key, None)
         return lifted
 
-    def _topic(self) -> KafkaHolds:
+    def _topic(self) -> KafkaKeyedTopic:
         """The topic, made where it is not there. Raises Unavailable where the broker does not answer."""
         kafka = self._config.kafka
         ensure_topic(kafka.properties, kafka.hold_topic, config=TOPIC)
-        return KafkaHolds(kafka.properties, kafka.hold_topic)
+        return KafkaKeyedTopic(kafka.properties, kafka.hold_topic)
 
     def _uuid(self, table: str) -> str:
         with in_the_catalog(table, self._config):
             return IcebergCatalog(connect_to_read(self._config.catalog)).load(table).table.uuid
 
-    def _standing(self, topic: KafkaHolds) -> list[Hold]:
+    def _standing(self, topic: KafkaKeyedTopic) -> list[Hold]:
         reading = topic.read(TIMEOUT_S)
         if reading is None:
             raise Unavailable(

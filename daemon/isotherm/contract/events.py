@@ -76,11 +76,13 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Writer = Annotated[str, Field(max_length=1000)]
 
 
-class _Value(BaseModel):
+class Value(BaseModel):
+    """What all values of the contract have in common."""
+
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
 
 
-class AddedManifest(_Value):
+class AddedManifest(Value):
     """A manifest that the snapshot added, as its manifest list has it."""
 
     path: str
@@ -91,7 +93,7 @@ class AddedManifest(_Value):
     deleted_files: Count
 
 
-class PartitionChange(_Value):
+class PartitionChange(Value):
     """What the snapshot did to one partition: files and rows of every kind, added and removed."""
 
     partition: Key
@@ -107,7 +109,7 @@ class PartitionChange(_Value):
         return PartitionKey(self.partition)
 
 
-class OpenWindow(_Value):
+class OpenWindow(Value):
     """What the writer may still write after this snapshot, as far as it knows."""
 
     from_ms: Long | None = None
@@ -116,7 +118,7 @@ class OpenWindow(_Value):
     """Partitions in flight, by key."""
 
 
-class CommitEvent(_Value):
+class CommitEvent(Value):
     """The announcement of one snapshot. Optional fields may be missing from other writers' events."""
 
     table_uuid: Name
@@ -158,7 +160,7 @@ class CommitEvent(_Value):
         return Origin(self.origin)
 
 
-class Intent(_Value):
+class Intent(Value):
     """What an upsert or a MERGE may touch. Sent before it, renewed while it runs, and closed whatever came of it."""
 
     table_uuid: Name
@@ -234,10 +236,11 @@ def checked() -> Iterator[None]:
     try:
         yield
     except ValidationError as err:
-        raise EventError(_complaint(err)) from err
+        raise EventError(complaint(err)) from err
 
 
-def _complaint(err: ValidationError) -> str:
+def complaint(err: ValidationError) -> str:
+    """What a model says is wrong, in words for a person."""
     first = err.errors()[0]
     place = ".".join(str(step) for step in first["loc"])
     said = first["input"]
@@ -275,4 +278,4 @@ def decode(value: bytes | None) -> CommitEvent | Intent | None:
     except RecursionError as err:
         raise EventError("nested too deeply") from err
     except ValidationError as err:
-        raise EventError(f"data.{_complaint(err)}") from err
+        raise EventError(f"data.{complaint(err)}") from err

@@ -9,6 +9,7 @@ from enum import StrEnum
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.outside import Outside
+from isotherm.core.model.readers import ReaderLag
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations_of_work import (
     FilesDeleted,
@@ -211,6 +212,8 @@ class TablePlanned:
     """How often it is read, or None where nobody has reported a scan of it."""
     rests: bool = False
     """Nobody has written to it for a day, nothing is owed to it, and nothing holds it back."""
+    readers: tuple[ReaderLag, ...] | None = None
+    """Who reads it bit by bit, or None where nobody looked this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,14 @@ class HoldChanged:
 @dataclass(frozen=True, slots=True)
 class HoldRejected:
     """A record among them that is none of ours; it is left alone."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRejected:
+    """A record on the topic of readers that is none of ours; it is left alone."""
 
     key: str
     reason: str
@@ -334,6 +345,7 @@ Observation = (
     | TableHalted
     | HoldChanged
     | HoldRejected
+    | ReaderRejected
     | LedgerLost
     | EventsLost
     | TableMoved
@@ -359,6 +371,7 @@ __all__ = [
     "Observation",
     "PartitionsRecounted",
     "PoliciesLoaded",
+    "ReaderRejected",
     "Reported",
     "RoundPlanned",
     "ScansReported",

@@ -1,7 +1,8 @@
-"""The compacted topic with what holds tables back: read as a whole by everybody, written by whoever holds or lifts.
+"""A compacted topic: the newest value of each key, read as a whole by everybody, and written by whoever knows it.
 
-No consumer group: each reader has all of it, from the beginning, and remembers how far it came. It is small: one
-record for each halt, pause and quarantine, and tombstones of those that were lifted.
+There are two: of what holds tables back, and of up to where readers have read. No consumer group: each client has all of it,
+from the beginning, and remembers how far it came. It is small: one record for each halt, pause and quarantine, or for each
+reader, and tombstones of those that are over.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from isotherm.kafka.steady_producer import SteadyProducer
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
-from isotherm.service.ports import HoldReading, NotAsked, Refused, Unavailable
+from isotherm.service.ports import KeyedReading, NotAsked, Refused, Unavailable
 
 BATCH = 500
 _FOR_ITSELF = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
@@ -36,8 +37,8 @@ TOPIC = {
 that the broker itself refuses what unpacks to more than a message may have: no hold behind it would be read."""
 
 
-class KafkaHolds:
-    """The topic behind the port `HoldTopic`."""
+class KafkaKeyedTopic:
+    """One of them, behind the port `KeyedTopic`."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class KafkaHolds:
         self._consumer = kafka_client(Consumer, self._reading)
         self._producer = SteadyProducer({**common, "partitioner": PARTITIONER})
 
-    def read(self, timeout_s: float) -> HoldReading | None:
+    def read(self, timeout_s: float) -> KeyedReading | None:
         """What came since the last call, up to the topic's present end; None where it was not reached in time."""
         deadline = monotonic_s() + timeout_s
         ends = self._ends(timeout_s)
@@ -100,7 +101,7 @@ class KafkaHolds:
                     self._begin_again()
                 return None
             self._read_some(min(left_s, 0.05))
-        reading = HoldReading(self._records, self._is_whole)
+        reading = KeyedReading(self._records, self._is_whole)
         self._records, self._is_whole = {}, False
         return reading
 

@@ -69,12 +69,22 @@ class KafkaConfig(StrictModel):
 
     @model_validator(mode="after")
     def _topics(self) -> Self:
-        topics = [self.control_topic, self.hold_topic, *(source.topic for source in self.sources)]
+        topics = [
+            self.control_topic,
+            self.hold_topic,
+            self.reader_topic,
+            *(source.topic for source in self.sources),
+        ]
         topics += [] if self.dead_letter_topic is None else [self.dead_letter_topic]
         twice = sorted({topic for topic in topics if topics.count(topic) > 1})
         if twice:
             raise ValueError(f"topic {twice[0]} stands twice: each has one purpose")
         return self
+
+    @property
+    def reader_topic(self) -> str:
+        """The topic on which readers say up to where they have read."""
+        return f"{self.control_topic}.readers"
 
     @property
     def hold_topic(self) -> str:

@@ -79,6 +79,7 @@ class Service(Parts):
         self.events.commit()
         self.events.close()
         self.hold_topic.close()
+        self.reader_topic.close()
 
     def consume(self, messages: Sequence[Message]) -> None:
         """Take messages of the control topic into the state, then acknowledge them."""

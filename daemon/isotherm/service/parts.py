@@ -21,7 +21,7 @@ from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.policies.policy_reload import reload_policies
-from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer
+from isotherm.service.ports import Catalog, DeadLetters, EventSource, KeyedTopic, Listener, Maintainer
 from isotherm.service.rounds.admission import Admission
 from isotherm.service.rounds.due_work import DueWork
 from isotherm.service.rounds.pruning import Pruning
@@ -45,6 +45,7 @@ from isotherm.service.topics.consumer import Consumer
 from isotherm.service.topics.dead_letters import SetAside
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.intake import Intake
+from isotherm.service.topics.readers import Readers
 from isotherm.service.topics.relay import Relay, Sources
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
@@ -60,7 +61,8 @@ class Parts:
     events: EventSource
     catalog: Catalog
     maintainer: Maintainer
-    hold_topic: HoldTopic
+    hold_topic: KeyedTopic
+    reader_topic: KeyedTopic
     policies: PolicyFolder
     listen: Listener
     now_ms: Callable[[], int]
@@ -79,6 +81,7 @@ class Parts:
     consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
+    readers: Readers = field(init=False)
     owned: Owned = field(init=False)
     clocks: Clocks = field(init=False)
     announcer: Announcer = field(init=False)
@@ -101,6 +104,7 @@ class Parts:
         self.set_aside = SetAside(self.listen, self.letters)
         holding = (self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s)
         self.holds = Holds(*holding)
+        self.readers = Readers(self.reader_topic, self.ledger, self.listen, self.fold.touch_whole)
         self.owned = Owned(self.events, self.holds, self.listen)
         self.clocks = Clocks(
             fold=self.fold,
@@ -118,8 +122,9 @@ class Parts:
             self.policies,
             self.now_ms,
             self.config.budgets.bytes_per_hour,
-            self._deletions_held,
+            lambda: self.deletions.everywhere(),  # noqa: PLW0108 (there are none yet)
             self.config.executors.cluster_from_bytes,
+            lambda: self.readers.why_unknown,
         )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s
@@ -276,6 +281,7 @@ class Parts:
             follower=self.follower,
             verdicts=self.verdicts,
             holds=self.holds,
+            readers=self.readers,
             owned=self.owned,
             deletions=self.deletions,
             clocks=self.clocks,
@@ -332,6 +338,7 @@ class Parts:
             follower=self.follower,
             verdicts=self.verdicts,
             holds=self.holds,
+            readers=self.readers,
             owned=self.owned,
             compactions=self.compactions,
             due=self._build_due_work(table_work),
@@ -374,7 +381,7 @@ class Parts:
             barrier=self.barrier,
             health=self.health,
             owns=self.events.owns,
-            confirm=self._confirm,
+            confirm=lambda name: self.rounds.confirm(name),  # noqa: PLW0108 (there are none yet)
             read_to_the_end=self.consumer.read_to_the_end,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
@@ -387,12 +394,6 @@ class Parts:
         if loaded is not None:
             self.listen(loaded)
         return not self.policies.is_awaited
-
-    def _deletions_held(self) -> str | None:
-        return self.deletions.everywhere()
-
-    def _confirm(self, name: str) -> bool:
-        return self.rounds.confirm(name)
 
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""

@@ -12,6 +12,7 @@ OfEvents = (
     | seen.EventSeen
     | seen.EventRejected
     | seen.HoldRejected
+    | seen.ReaderRejected
     | seen.SourceHeard
     | seen.ScansReported
     | seen.EventsLost
@@ -64,7 +65,7 @@ class EventMetrics:
                 self.events.labels(what.outcome).inc()
             case seen.EventRejected():
                 self.events_rejected.inc(what.messages)
-            case seen.HoldRejected():
+            case seen.HoldRejected() | seen.ReaderRejected():
                 self.events_rejected.inc()
             case seen.SourceHeard():
                 self.source_events.labels(what.topic, what.outcome).inc()

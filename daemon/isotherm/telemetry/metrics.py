@@ -54,6 +54,7 @@ class Metrics:
                 | seen.EventSeen()
                 | seen.EventRejected()
                 | seen.HoldRejected()
+                | seen.ReaderRejected()
                 | seen.SourceHeard()
                 | seen.ScansReported()
                 | seen.EventsLost()

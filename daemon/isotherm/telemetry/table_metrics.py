@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from isotherm.core import observations as seen
+from isotherm.telemetry.reader_metrics import ReaderMetrics
 from isotherm.telemetry.series import Series
 
 Standing = (
@@ -24,6 +25,7 @@ class TableMetrics:
         self._series = series
         self._of = series.of
         self._now_ms = now_ms
+        self._readers = ReaderMetrics(series)
         self.snapshots = series.gauge("isotherm_snapshots", "Snapshots of a table's main branch.", "table")
         self.metadata_bytes = series.gauge(
             "isotherm_metadata_bytes", "Bytes of manifests that a table's head needs.", "table"
@@ -122,6 +124,8 @@ class TableMetrics:
         self._of(self.todo_bytes, name).set(what.backlog_bytes)
         since_ms = what.oldest_due_at_ms
         self._of(self.compaction_lag, name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
+        if what.readers is not None:
+            self._readers.show(name, what.readers)
         if what.reads_per_day is None:
             self._series.drop(self.reads_per_day, name)
         else:

@@ -16,7 +16,7 @@ from isotherm.store import Ledger
 from isotherm.store.ledger import Account
 from support.deleting import ONLY_EXPIRY, clock_wrong, followed
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children
-from support.memory_topics import MemoryHolds
+from support.memory_topics import MemoryKeyedTopic
 
 HOUR_MS = 3_600_000
 
@@ -189,7 +189,7 @@ def test_whatever_cannot_be_undone_is_counted_first(tmp_path):
 
 def test_a_ledger_is_held_against_the_count_on_the_topic(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
-    age = LedgerAge(MemoryHolds([]), ledger)
+    age = LedgerAge(MemoryKeyedTopic([]), ledger)
 
     def heard(acts, process="another"):
         return age.heard(json.dumps({"acts": acts, "process": process}).encode())

@@ -8,13 +8,13 @@ from isotherm.core import observations as seen
 from isotherm.core.model.outside import Outside
 from isotherm.service.ports import NotAnnounced, Unavailable
 from support.lab import Lab, of, settle, started, wait_for_children
-from support.memory_topics import MemoryHolds
+from support.memory_topics import MemoryKeyedTopic
 
 TURNS = 40
 HOURS = (1, 1, 1, 2, 2, 2, 3, 3, 3, 9, 10, 11, 12)
 
 
-class ReadOnlyHolds(MemoryHolds):
+class ReadOnlyHolds(MemoryKeyedTopic):
     """A topic of which a principal may read all, and to which it may write nothing."""
 
     takes = False

@@ -8,7 +8,7 @@ from isotherm.service.topics.holds import Holds
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.lab import Lab, of, settle, started
-from support.memory_topics import MemoryHolds
+from support.memory_topics import MemoryKeyedTopic
 
 HALT = Hold(HoldKind.HALT, "t", "shop.orders", "mismatch: rows", 5)
 PAUSE = Hold(HoldKind.PAUSE, "u", "shop.carts", "for a test", 5)
@@ -35,7 +35,7 @@ def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_l
     assert of(lab, seen.TableFailed) == []
     assert of(lab, seen.JobEnded)
     assert service.ledger.deletions_held().endswith("`isotherm resume` lets it delete again")
-    MemoryHolds(lab.held).write(f"{service.ledger.id}/ledger", None)  # isotherm resume
+    MemoryKeyedTopic(lab.held).write(f"{service.ledger.id}/ledger", None)  # isotherm resume
     service.round()
     assert service.ledger.deletions_held() is None
     service.stop()
@@ -46,12 +46,12 @@ def test_a_damaged_row_that_holds_deletions_back_stops_nothing_else_and_can_be_l
 def test_a_damaged_hold_is_mended_from_the_topic(value, spoil):
     records, changed, told = [], [], []
     ledger = Ledger(None)
-    holds = Holds(MemoryHolds(records), ledger, told.append, lambda: 1000, changed.append, lambda: 0.0)
+    holds = Holds(MemoryKeyedTopic(records), ledger, told.append, lambda: 1000, changed.append, lambda: 0.0)
     for one in (HALT, PAUSE):
         holds.put(one)
     ledger.db.execute(f"{spoil} WHERE uuid = 't'")
     changed.clear()
-    MemoryHolds(records).write(HALT.key, value)
+    MemoryKeyedTopic(records).write(HALT.key, value)
     holds.refresh(0)
 
     assert ledger.holds() == [*([] if value is None else [HALT]), PAUSE]

@@ -14,14 +14,14 @@ from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.held import due_table, hold_of, ours, put
 from support.lab import of, settle, started, uuid_of
-from support.memory_topics import MemoryHolds
+from support.memory_topics import MemoryKeyedTopic
 
 
 @pytest.fixture
 def topics():
     """One topic, as each of two daemons has it."""
     records = []
-    return [MemoryHolds(records), MemoryHolds(records)]
+    return [MemoryKeyedTopic(records), MemoryKeyedTopic(records)]
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ LONE = b'{"kind": "%s", "uuid": "t", "name": "%s", "why": "%s", "at_ms": "x"}'
 def test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts(record):
     """JSON may spell it out; nothing can store it."""
     heard = []
-    topic = MemoryHolds([("t/pause", record), ("u/halt", to_json(replace(HALT, uuid="u")).encode())])
+    topic = MemoryKeyedTopic([("t/pause", record), ("u/halt", to_json(replace(HALT, uuid="u")).encode())])
     holds = Holds(topic, Ledger(None), heard.append, lambda: 1000, lambda _: None, lambda: 0.0)
 
     assert holds.refresh(0)

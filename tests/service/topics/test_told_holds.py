@@ -10,14 +10,14 @@ from isotherm.service.topics.holds import REFUSED_FOR_MS, TELL_FOR_S, Holds
 from isotherm.store import Ledger
 from support.held import due_table, hold_of, put
 from support.lab import uuid_of
-from support.memory_topics import Clock, MemoryHolds
+from support.memory_topics import Clock, MemoryKeyedTopic
 
 
 def holds_on(topic, ledger, clock):
     return Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
 
 
-class SlowHolds(MemoryHolds):
+class SlowHolds(MemoryKeyedTopic):
     """A broker that takes half of the time for a record."""
 
     def __init__(self, clock):
@@ -89,7 +89,7 @@ def test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_
     service.stop()
 
 
-class RefusingHolds(MemoryHolds):
+class RefusingHolds(MemoryKeyedTopic):
     """A broker that takes no record of one table, as one that is too large for it."""
 
     def __init__(self, uuid):

@@ -1,11 +1,11 @@
-"""What every HoldTopic must do: the same tests for the one in memory and the one on Kafka."""
+"""What every KeyedTopic must do: the same tests for the one in memory and the one on Kafka."""
 
 import pytest
 
 from isotherm.service.ports import Refused
 
 
-class HoldTopicContract:
+class KeyedTopicContract:
     """Subclasses give `open_topic()`: another reader and writer of the same topic."""
 
     def test_an_empty_topic_is_read_as_a_whole(self, open_topic):

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from isotherm.contract.summary import writer_of
+from isotherm.core.model.readers import ReaderLag
 from isotherm.core.model.tables import Astray, Snapshot
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire
-from isotherm.core.units import DAY_MS, HOUR_MS
+from isotherm.core.units import DAY_MS, HOUR_MS, span_text
 
 FOREVER_MS = 2**62
 """Later than any clock."""
@@ -22,6 +23,8 @@ STAGED_FOR_MS = DAY_MS
 take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
+SHOWN = 5
+"""Readers that a why names."""
 LOOKED_BEFORE_MS = HOUR_MS
 """A writer looks at the table, plans what it will touch, and only then says so."""
 
@@ -138,14 +141,35 @@ def read_by_writers(view: View, now_ms: int) -> int | None:
     return next((number for number, at_ms in enumerate(left_ms) if at_ms > began_ms), 0)
 
 
+def reader_lags(view: View, expire: Expire, now_ms: int) -> tuple[ReaderLag, ...]:
+    """Who reads a table bit by bit, as they have said it (`contract.readers`).
+
+    Each needs the snapshot at which it is and all later ones: engines walk from the head back to it. What one has not read
+    for `expire.max_reader_lag` is kept no longer.
+    """
+    snapshots = view.snapshots or ()
+    numbers = {one.snapshot_id: number for number, one in enumerate(snapshots)} if view.readers else {}
+    left_ms = _left_ms(snapshots, now_ms) if view.readers else []
+    is_too_large = view.facts.metadata_file_bytes >= int(expire.max_metadata_size)
+    found = []
+    for position in view.readers:
+        number = numbers.get(position.snapshot_id, -1)
+        # Of one whose snapshot is gone nobody knows more than when it said so.
+        since_ms = left_ms[number] if number >= 0 else position.at_ms
+        behind_ms = max(now_ms - since_ms, 0)
+        is_kept = number >= 0 and behind_ms <= expire.max_reader_lag and not is_too_large
+        found.append(ReaderLag(number, position.reader, behind_ms, is_kept))
+    return tuple(found)
+
+
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
     """The snapshots of `main` that nobody needs any more, oldest first, and why others had to stay.
 
     Never: the head, the newest `keep_last`, those that were the newest within `keep_for`, those that a tag or branch keeps,
     the base of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
     writer's place, and what came after it: the writer looks for it from the head on, from parent to parent; nor what a
-    writer with an open intent may have begun on, and what came after that. But no history is worth a metadata.json that
-    is too large, which each commit writes anew.
+    writer with an open intent may have begun on, and what came after that; nor what a reader has not read. But no history is
+    worth a metadata.json that is too large, which each commit writes anew.
 
     What no branch or tag reaches (`astray`) goes by age alone, as in Iceberg's Java.
     """
@@ -161,6 +185,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
         default=len(snapshots),
     )
     read_from = None if is_too_large else read_by_writers(view, now_ms)
+    readers = reader_lags(view, expire, now_ms)
+    reader = min((one for one in readers if one.is_kept), default=None)
     going: list[int] = []
     held: dict[str, int] = {}
     ripe_ms = ripe_on_main_ms(snapshots, expire, now_ms)
@@ -181,6 +207,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             keeper = "not announced yet"
         elif number >= needed_from:
             keeper = "kept for a writer's place"
+        elif reader is not None and number >= reader.needs_from:
+            keeper = f"kept for the reader {reader.name}"
         if keeper is None:
             going.append(snapshot.snapshot_id)
         else:
@@ -188,6 +216,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     stray = _expirable_astray(view, expire, now_ms, is_too_large=is_too_large)
     why = f", {len(stray)} of them reached by no branch or tag" if stray else ""
     why += "".join(f", {count} {keeper}" for keeper, count in sorted(held.items()))
+    late = [f"{one.name} ({span_text(one.behind_ms)} behind)" for one in readers if not one.is_kept]
+    why += f", nothing is kept for the readers {', '.join(late[:SHOWN])}" if late else ""
     # Where one commit cannot take them all, these do not wait for ever.
     return (*stray, *going), why
 

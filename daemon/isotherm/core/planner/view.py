@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.readers import ReadPosition
 from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
@@ -78,6 +79,10 @@ class View:
     """When each action on the table as a whole was last done."""
     hour_budget_bytes: int | None = None
     """What isotherm.yaml lets all compactions read in an hour, or None where there is no limit."""
+    readers: tuple[ReadPosition, ...] = ()
+    """Who has said up to where they have read it. Asked for with `snapshots` only."""
+    readers_unknown: str | None = None
+    """Why nobody can say now who reads it, or None."""
     cluster_from_bytes: int | None = None
     """From which size on a job runs on a cluster, or None: there is none."""
 

@@ -18,6 +18,7 @@ from isotherm.core.planner.retention import (
     PLACE_FOR_MS,
     expirable,
     places,
+    reader_lags,
     ripe_astray_ms,
     ripe_on_main_ms,
 )
@@ -148,7 +149,7 @@ def decide_expiry(
     ripening = sorted(
         at_ms for one, at_ms in ripe_ms.items() if one not in gone and now_ms < at_ms < FOREVER_MS
     )
-    times = _times_of_others(view, snapshots)
+    times = _times_of_others(view, snapshots, expire, now_ms)
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in _parts(pace, Action.EXPIRE):
         fair = view.facts.metadata_file_bytes / OWN_SNAPSHOT_BYTES / FAIR_PART
@@ -172,16 +173,26 @@ def decide_expiry(
         files=len(going),
         wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
-    return decision, going[:EXPIRED_AT_ONCE]
+    return _once_readers_are_known(decision, view, now_ms), going[:EXPIRED_AT_ONCE]
 
 
-def _times_of_others(view: View, snapshots: tuple[Snapshot, ...]) -> list[float]:
-    """When snapshots are free that a branch, a writer's place or an open intent keeps."""
+def _once_readers_are_known(decision: Decision, view: View, now_ms: int) -> Decision:
+    """The verdict on expiry, which waits while nobody knows who needs what would go."""
+    if view.readers_unknown is None or decision.verdict is not Verdict.DUE:
+        return decision
+    why = f"due, but who reads the table is not known now: {view.readers_unknown}"
+    return replace(decision, verdict=Verdict.WAITING, why=why, wake=Wake(at_ms=now_ms))
+
+
+def _times_of_others(view: View, snapshots: tuple[Snapshot, ...], expire: Expire, now_ms: int) -> list[float]:
+    """When snapshots are free that a branch, a writer's place, an open intent or a reader keeps."""
+    readers = reader_lags(view, expire, now_ms)
     return [
         *(one.kept_until_ms for one in snapshots if not one.is_pinned),
         *(snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)),
         *(one.since_ms + PLACE_FOR_MS for one in view.astray if one.token),
         *(one.expires_at_ms for one in view.around.intents),
+        *(now_ms + expire.max_reader_lag - one.behind_ms for one in readers if one.is_kept),
     ]
 
 

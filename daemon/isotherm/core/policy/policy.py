@@ -218,6 +218,9 @@ class Expire(StrictModel):
     go, as many as one commit takes, it is due at once."""
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot could have gone this long ago, however few may go."""
+    max_reader_lag: Span = 14 * 86_400_000
+    """A reader that says up to where it has read (`isotherm reader`) keeps that snapshot and all later ones, but for no longer
+    than this after the next one came: then it is told (an alert), and what it has not read may go. 0 keeps nothing for readers."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
     """Due also when metadata.json is larger than this and a quarter of the snapshots may go, if these are a sixteenth of
     its bytes: each commit writes it. Where most of its snapshots are Isotherm's own, as with a backlog of many small

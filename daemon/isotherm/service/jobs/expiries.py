@@ -38,6 +38,7 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
+from isotherm.service.topics.readers import Readers
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -77,6 +78,7 @@ class Expiries:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
+    readers: Readers
     owned: Owned
     deletions: Deletions
     clocks: Clocks
@@ -251,12 +253,11 @@ class Expiries:
     def _send(self, job_id: str, reading: ExpiryReading) -> bool:
         """Begin to expire. Returns whether it began."""
         operation, tenure = self._running[job_id]
-        uuid = operation.table.uuid
-        if (against := self._against(uuid, tenure)) is not None:
+        if (against := self._against(operation.table.uuid, tenure)) is not None:
             del self._running[job_id]
             self._failed(operation, against)
             return False
-        row = self.fold.table(uuid)
+        row = self.fold.table(operation.table.uuid)
         self.maintainer.start_expiring(operation.table if row is None else row.state.table, reading, job_id)
         self._sent = job_id, reading
         return True
@@ -285,8 +286,9 @@ class Expiries:
         job_id, reading = self._sent
         operation, tenure = self._running[job_id]
         # While it was read for, which takes minutes, somebody may have paused the table, or rolled it back.
-        if not self.holds.refresh(DRAIN_TIMEOUT_S):
-            return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
+        if not (self.holds.refresh(DRAIN_TIMEOUT_S) and self.readers.refresh(DRAIN_TIMEOUT_S)):
+            why = f"what is held back, or who reads what, could not be read within {DRAIN_TIMEOUT_S:.0f}s"
+            return Refusal(Reason.TOPIC, why)
         self.follower.confirm_loaded(loaded)
         against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
         if against is not None:

@@ -125,18 +125,18 @@ class DeadLetters(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HoldReading:
-    """What was read of the topic of holds: the newest of each key, with None for one that was lifted."""
+class KeyedReading:
+    """What was read of such a topic: the newest of each key, with None for one that is over."""
 
     records: Mapping[str, bytes | None]
     is_whole: bool
     """It was read from the beginning: what is not in it is not on the topic."""
 
 
-class HoldTopic(Protocol):
-    """The compacted topic with what holds tables back."""
+class KeyedTopic(Protocol):
+    """A compacted topic that everybody reads as a whole: of what holds tables back, or of readers."""
 
-    def read(self, timeout_s: float) -> HoldReading | None:
+    def read(self, timeout_s: float) -> KeyedReading | None:
         """What came since the last call, up to the topic's present end; None where it was not reached in time.
 
         The first call, and the first one after the topic was made again, gives all of it.

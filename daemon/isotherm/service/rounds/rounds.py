@@ -35,6 +35,7 @@ from isotherm.service.tables.tables_elsewhere import TablesElsewhere
 from isotherm.service.topics.catalog_poller import Poller
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.ledger_age import look_for_a_lost_ledger
+from isotherm.service.topics.readers import Readers
 from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -55,6 +56,7 @@ class Rounds:
     follower: Follower
     verdicts: Verdicts
     holds: Holds
+    readers: Readers
     owned: Owned
     compactions: Compactions
     due: DueWork
@@ -133,6 +135,8 @@ class Rounds:
 
     def _refresh_holds(self) -> None:
         self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        # Where they are not known expiry waits, and nothing else.
+        self.readers.refresh(DRAIN_TIMEOUT_S)
         if self._may_begin:
             self.holds.lift_old(self.events.owns)
 

@@ -17,6 +17,7 @@ from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.minor import why_not
 from isotherm.core.planner.plan import job_bytes, plan
+from isotherm.core.planner.retention import reader_lags
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -57,10 +58,12 @@ class Verdicts:
         hour_budget_bytes: int | None,
         deletions_held: Callable[[], str | None] | None = None,
         cluster_from_bytes: int | None = None,
+        readers_unknown: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._deletions_held = deletions_held or ledger.deletions_held
         self._hour_budget_bytes = hour_budget_bytes
         self._cluster_from_bytes = cluster_from_bytes
+        self._readers_unknown = readers_unknown
         self._fold = fold
         self._ledger = ledger
         self._policies = policies
@@ -116,6 +119,8 @@ class Verdicts:
             last_done_ms=self._ledger.last_done(uuid, latest_ms) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,
             cluster_from_bytes=self._cluster_from_bytes,
+            readers=self._ledger.positions(uuid) if whole else (),
+            readers_unknown=self._readers_unknown() if whole else None,
         )
 
     def decide(
@@ -247,6 +252,9 @@ class Verdicts:
             paused=is_paused,
             last_event_at_ms=row.last_event_at_ms,
             reads_per_day=self.reads_per_day(row.state.table.uuid),
+            readers=None
+            if view.snapshots is None or decided.policy is None
+            else reader_lags(view, decided.policy.expire, self._now_ms()),
             rests=quiet_ms >= DAY_MS and not (is_owed or is_paused or view.halted is not None),
         )
 

@@ -22,7 +22,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
 from isotherm.core.partition_backoff import setback
 from isotherm.runtime.secrets import without_secrets
-from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
+from isotherm.service.ports import KeyedReading, KeyedTopic, Listener, NotAsked, Refused, Unavailable
 from isotherm.service.tables.failing_tables import FATAL
 from isotherm.service.topics.ledger_age import SUFFIX, LedgerAge
 from isotherm.store.database import StoreError, from_json
@@ -91,7 +91,7 @@ class Holds:
 
     def __init__(
         self,
-        topic: HoldTopic,
+        topic: KeyedTopic,
         ledger: Ledger,
         listen: Listener,
         now_ms: Callable[[], int],
@@ -151,7 +151,7 @@ class Holds:
         self._tell()
         return True
 
-    def _compare_age(self, reading: HoldReading) -> None:
+    def _compare_age(self, reading: KeyedReading) -> None:
         """Hold this ledger's count of acts against the topic's."""
         said = reading.records.get(self._age.key)
         doubt = None if said is None else self._age.heard(said)

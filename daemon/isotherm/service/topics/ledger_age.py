@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from isotherm.service.ports import HoldTopic
+from isotherm.service.ports import KeyedTopic
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -20,7 +20,7 @@ from isotherm.store.ledger import Ledger
 class LedgerAge:
     """The count of one ledger, here and on the topic."""
 
-    topic: HoldTopic
+    topic: KeyedTopic
     ledger: Ledger
     process: str = field(default_factory=lambda: str(uuid4()))
     """What tells this process from every other."""

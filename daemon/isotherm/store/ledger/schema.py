@@ -142,6 +142,12 @@ _VERSION_12 = """
 CREATE TABLE second_names (name TEXT PRIMARY KEY, uuid TEXT NOT NULL) WITHOUT ROWID;
 """
 """Names that were seen to be a table of ours once more: when they give no answer later, somebody must know which."""
+_VERSION_13 = """
+CREATE TABLE positions (
+    uuid TEXT NOT NULL, reader TEXT NOT NULL, name TEXT NOT NULL, snapshot_id INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+    PRIMARY KEY (uuid, reader)
+) WITHOUT ROWID;
+"""
 VALUES = frozenset(
     {
         *("operations.value", "operations.job", "holds.value", "reloads.value", "lateness.value"),
@@ -152,4 +158,5 @@ VALUES = frozenset(
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11, _VERSION_12),
+    _VERSION_13,
 )
