@@ -138,8 +138,9 @@ def test_only_writes_of_others_count_as_writes(fields, counts):
         (added(2), 2),
         (replace(added(2), deletes={FileKind.POSITION_DELETES: FileStats(1, 9, KIB)}), 0),
         (replace(added(2), removed=FileStats(1, 9, KIB)), 0),
+        (replace(added(2), deletes={FileKind.EQUALITY_DELETES: FileStats(1, 9, KIB)}), 2),
     ],
-    ids=["appended", "updated", "replaced"],
+    ids=["appended", "updated", "replaced", "upserted"],
 )
 def test_what_is_updated_later_does_not_come_late(delta, late):
     """Of the present hour all counts, also where its rows are updated: by that it is known how much came in time."""

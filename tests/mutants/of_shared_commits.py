@@ -234,13 +234,13 @@ MUTANTS = (
         "what is left of a budget is kept for nothing that waits for a cluster",
         "core/planner/turns.py",
         "            if _has_waited_long(request, now_ms):\n                break\n",
-        "            if _has_waited_long(request, now_ms) and request.executor is ExecutorName.LOCAL:\n                break\n",
+        "            if _has_waited_long(request, now_ms) and queue.executor is ExecutorName.LOCAL:\n                break\n",
         TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of all]",
     ),
     Mutant(
         "budgets are kept for what waits for a cluster that is full",
         "core/planner/turns.py",
-        "        if slots[request.executor] <= 0:\n            continue\n",
+        "        if slots[queue.executor] <= 0:\n            queue.requests.clear()\n            continue\n",
         "",
         TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of all]",
     ),
@@ -296,5 +296,12 @@ MUTANTS = (
         "task = replace(task, job=replace(task.job, bystanders=frozenset()))",
         "pass",
         "iceberg/compaction/test_spark_executor.py::test_what_a_rewrite_does_not_ask_for_stays_here",
+    ),
+    Mutant(
+        "a table that is served on the cluster has had its turn on this machine",
+        "core/planner/turns.py",
+        "if (served_at_ms := room.served_at_ms.get(executor)) is not None:",
+        "if (served_at_ms := max(room.served_at_ms.values(), default=None)) is not None:",
+        TURNS + "test_with_a_cluster_too_a_table_waits_no_longer_than_the_docs_say",
     ),
 )

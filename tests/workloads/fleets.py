@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
-from isotherm.core.model.jobs import job_ms
+from isotherm.core.model.jobs import ExecutorName, job_ms
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten
 from isotherm.core.planner.plan import plan
@@ -98,7 +98,8 @@ class Fleet:
             self._busy_until_ms = now_ms + job_ms(size)
 
     def _room(self, table) -> Room:
-        served_at_ms = self._served_at_ms.get(table.uuid)
+        at_ms = self._served_at_ms.get(table.uuid)
+        served_at_ms = {} if at_ms is None else {ExecutorName.LOCAL: at_ms}
         return Room(served_at_ms=served_at_ms, reads_per_day=self._reads_per_day.get(table.name, 0))
 
     def _planned(self, table, due, now_ms) -> Plan:

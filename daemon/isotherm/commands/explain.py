@@ -23,7 +23,7 @@ from isotherm.commands.terminal import (
 )
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.held import crowded, not_published
@@ -274,11 +274,13 @@ def _held_by_table(view: View, resolved: Resolved, now_ms: int) -> list[Conditio
 
 def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -> list[Condition]:
     """Since when it waits, and who comes before it, where it is due."""
-    queue = [one for one in planned.requests if one.decision.partition is not None]
-    place = next((number for number, one in enumerate(queue) if one.decision.partition == key), None)
-    if place is None:
+    due = [one for one in planned.requests if one.decision.partition is not None]
+    mine = next((one for one in due if one.decision.partition == key), None)
+    if mine is None:
         return []
-    since_ms, others = queue[place].due_since_ms, inspector.others_due(planned.table.uuid)
+    # On each executor a table has its turns apart.
+    place = [one for one in due if one.executor is mine.executor].index(mine)
+    since_ms, others = mine.due_since_ms, inspector.others_due(planned.table.uuid)
     waits = (
         "due just now"
         if since_ms is None
@@ -286,7 +288,8 @@ def _turn(inspector: Inspector, planned: Plan, key: PartitionKey, now_ms: int) -
     )
     comes = f"{counted(place, 'partition')} of this table before it" if place else "the first of its table"
     wait = f"; {counted(others, 'other table')} {'waits' if others == 1 else 'wait'} too" if others else ""
-    return [Condition("turn", Verdict.DUE, True, f"{waits}; {comes}{wait}", "")]
+    where = "; it runs on Spark" if mine.executor is ExecutorName.SPARK else ""
+    return [Condition("turn", Verdict.DUE, True, f"{waits}; {comes}{wait}{where}", "")]
 
 
 def _of_table(

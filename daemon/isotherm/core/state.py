@@ -266,7 +266,9 @@ def _lateness_after(
             quiet_ms = change.committed_at_ms - (partitions.get(key, NO_PARTITION).last_write_at_ms or 0)
             born = (after[key] is not None) - (key in partitions)
             # What is updated later does not come late: of updates there is no end, and waiting does not help.
-            is_update = span.end_ms <= before.boundary_ms and bool(delta.deletes or delta.removed)
+            # (Who writes equality deletes deletes each key, new or not: that says nothing.)
+            replaces = bool(delta.removed or delta.deletes.keys() - {FileKind.EQUALITY_DELETES})
+            is_update = span.end_ms <= before.boundary_ms and replaces
             one = Written(0 if is_update else delta.added.files, int(quiet_ms >= RETURN_MS), born)
             written[span] = written[span] + one if span in written else one
     return before.lateness.after(written, before.boundary_ms, before.partitions, change.committed_at_ms)

@@ -174,13 +174,13 @@ def longest_waits(tables, slots, hours, budget=None):
         spent = [(at, size) for at, size in spent if at > minute - 60]
         left = None if budget is None else budget - sum(size for _, size in spent)
         rooms = {
-            str(number): Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
+            str(number): Room(priority, served_at_ms=served.get(str(number), {}), reads_per_day=reads)
             for number, (_, priority, _, reads, _) in enumerate(tables)
         }
         for one in admit(plans, len(running), slots, left, now, rooms):
             name = one.table.name
             worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
-            last[name], served[name] = minute, now
+            last[name], served[name] = minute, {ExecutorName.LOCAL: now}
             running.append(minute + tables[int(name)][0])
             spent.append((minute, one.decision.bytes))
     return [worst.get(str(name), hours * 60) for name in range(len(tables))]
@@ -274,3 +274,40 @@ def test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too(limit):
     assert admit(plans, 0, 4, left, NOW, rooms, cluster_slots=1) == ()
     # While the cluster is full nothing is kept for it.
     assert admit(plans, 0, 4, left, NOW, rooms) == (small,)
+
+
+WORK = st.lists(st.tuples(st.integers(1, 20), st.booleans(), st.booleans()), min_size=1, max_size=5)
+
+
+@given(WORK, st.integers(1, 2), st.integers(1, 2))
+def test_with_a_cluster_too_a_table_waits_no_longer_than_the_docs_say(tables, here, there):
+    """Endless backlogs of jobs of so many minutes, here, there, or in both places; a round a minute."""
+    slots = {ExecutorName.LOCAL: here, ExecutorName.SPARK: there}
+    places = {ExecutorName.LOCAL: [], ExecutorName.SPARK: []}
+    plans = []
+    for number, (_, is_here, is_there) in enumerate(tables):
+        one = Request(TableId(str(number), str(number)), ONE.decision, due_since_ms=NOW)
+        mine = [one] * (is_here or not is_there) + [on_spark(one)] * is_there
+        plans.append(planned(*mine))
+        for request in mine:
+            places[request.executor].append(number)
+    served, running, last, worst = {}, [], {}, {}
+    for minute in range(12 * 60):
+        now = NOW + minute * MINUTE
+        running = [(end, where) for end, where in running if end > minute]
+        free = {one: slots[one] - sum(where is one for _, where in running) for one in slots}
+        rooms = {name: Room(served_at_ms=times) for name, times in served.items()}
+        for one in admit(
+            plans, 0, free[ExecutorName.LOCAL], None, now, rooms, cluster_slots=free[ExecutorName.SPARK]
+        ):
+            name, place = one.table.name, (one.table.name, one.executor)
+            worst[place] = max(worst.get(place, 0), minute - last.get(place, 0))
+            last[place] = minute
+            served.setdefault(name, {})[one.executor] = now
+            running.append((minute + tables[int(name)][0], one.executor))
+
+    for where, numbers in places.items():
+        longest = max((tables[number][0] for number in numbers), default=0)
+        most = len(numbers) * (longest + 1) / slots[where] + longest + 1
+        for number in numbers:
+            assert worst.get((str(number), where), 12 * 60) <= most

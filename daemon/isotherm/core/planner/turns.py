@@ -9,14 +9,16 @@ A table that is read much waits faster: each minute counts as up to two, in its 
 at most, as a step of priority is. But unlike a priority it is worth nothing to a table that was just served: a backlog
 that is read much keeps nobody else waiting for an hour.
 
+On a cluster a table waits by itself, with slots and turns of its own; its limits are those of both.
+
 So with n tables of one priority, jobs of at most L, and s of them at once, a table is served within n·L/s, and an hour
 later for each step of priority below the others, and another where others are read more (a property in
 tests/core/planner/test_turns.py).
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import ExecutorName
@@ -42,8 +44,8 @@ class Room:
     """Compactions that may begin, or None for as many as there is room for."""
     bytes: int | None = None
     """What they may read, or None where there is no limit."""
-    served_at_ms: int | None = None
-    """When a compaction of it was last admitted, or None where none was."""
+    served_at_ms: Mapping[ExecutorName, int] = field(default_factory=dict)
+    """When a compaction of it was last admitted to each executor; of none where none was."""
     reads_per_day: float = 0
     """Scans that engines have reported; none where nobody reports any."""
 
@@ -77,31 +79,25 @@ def admit(
     slots = {ExecutorName.LOCAL: jobs_at_once - running, ExecutorName.SPARK: cluster_slots}
     if max(slots.values()) <= 0:
         return tuple(cheap)  # most rounds end here: nobody is ranked for slots that are not free
-    queues = [
-        _Queue(
-            [r for r in one.requests if r.decision.partition is not None],
-            rooms.get(one.table.uuid, Room()),
-            now_ms,
-        )
-        for one in by_table
-    ]
+    queues = [queue for one in by_table for queue in _queues(one, rooms.get(one.table.uuid, Room()), now_ms)]
     chosen: list[Request] = []
     while max(slots.values()) > 0 and (waiting := [queue for queue in queues if queue.has_room]):
         queue = max(waiting, key=lambda queue: queue.turn)
         request = queue.requests.pop()
         size = request.decision.bytes
-        if slots[request.executor] <= 0:
+        if slots[queue.executor] <= 0:
+            queue.requests.clear()
             continue
-        if not queue.allows(size):
+        if not queue.limits.allow(size):
             if _has_waited_long(request, now_ms):
-                queue.requests.clear()
+                queue.limits.is_kept = True
         elif bytes_left is not None and size > bytes_left:
             if _has_waited_long(request, now_ms):
                 break
         else:
             chosen.append(request)
             queue.serve(size)
-            slots[request.executor] -= 1
+            slots[queue.executor] -= 1
             bytes_left = None if bytes_left is None else bytes_left - size
     return (*cheap, *chosen)
 
@@ -119,24 +115,58 @@ def _has_waited_long(request: Request, now_ms: int) -> bool:
     return _waited_ms(request, now_ms) >= KEPT_AFTER_MS
 
 
-class _Queue:
-    """A table's compactions that wait, and what its limits still allow."""
+@dataclass(slots=True)
+class _Limits:
+    """What a table's limits still allow, wherever its jobs run."""
 
-    def __init__(self, requests: list[Request], room: Room, now_ms: int) -> None:
+    jobs: int | None
+    bytes: int | None
+    is_kept: bool = False
+    """What is left is kept for something of it that has waited long."""
+
+    @property
+    def have_room(self) -> bool:
+        return self.jobs != 0 and not self.is_kept
+
+    def allow(self, size_bytes: int) -> bool:
+        return self.bytes is None or size_bytes <= self.bytes
+
+    def take(self, size_bytes: int) -> None:
+        self.jobs = None if self.jobs is None else self.jobs - 1
+        self.bytes = None if self.bytes is None else self.bytes - size_bytes
+
+
+def _queues(planned: Plan, room: Room, now_ms: int) -> Iterator["_Queue"]:
+    """A table's compactions that wait, by where they would run: who is served on one executor waits for the other still."""
+    limits = _Limits(room.jobs, room.bytes)
+    for executor in ExecutorName:
+        waiting = [
+            one for one in planned.requests if one.decision.partition is not None and one.executor is executor
+        ]
+        if waiting:
+            yield _Queue(waiting, executor, room, limits, now_ms)
+
+
+class _Queue:
+    """A table's compactions that wait for one executor."""
+
+    def __init__(
+        self, requests: list[Request], executor: ExecutorName, room: Room, limits: _Limits, now_ms: int
+    ) -> None:
+        self.executor, self.limits = executor, limits
         self.requests = sorted(
             requests, key=lambda request: (rank(request, now_ms), request.decision.partition or "")
         )
         """The last one comes first."""
         waited_ms = max((_waited_ms(request, now_ms) for request in requests), default=0)
-        if room.served_at_ms is not None:
-            waited_ms = min(waited_ms, max(now_ms - room.served_at_ms, 0))
+        if (served_at_ms := room.served_at_ms.get(executor)) is not None:
+            waited_ms = min(waited_ms, max(now_ms - served_at_ms, 0))
         self._priority, self._waited_ms, self._reads_per_day = room.priority, waited_ms, room.reads_per_day
         self._served = 0
-        self._jobs, self._bytes = room.jobs, room.bytes
 
     @property
     def has_room(self) -> bool:
-        return bool(self.requests) and self._jobs != 0
+        return bool(self.requests) and self.limits.have_room
 
     @property
     def turn(self) -> tuple[float, int, float]:
@@ -145,10 +175,6 @@ class _Queue:
         saved = self.requests[-1].benefit * (1 + self._reads_per_day)
         return self._priority + aged_ms / HOUR_MS, -self._served, saved
 
-    def allows(self, size_bytes: int) -> bool:
-        return self._bytes is None or size_bytes <= self._bytes
-
     def serve(self, size_bytes: int) -> None:
         self._waited_ms, self._served = 0, self._served + 1
-        self._jobs = None if self._jobs is None else self._jobs - 1
-        self._bytes = None if self._bytes is None else self._bytes - size_bytes
+        self.limits.take(size_bytes)

@@ -2,7 +2,7 @@
 
 Both get a file by a descriptor that this process has open (`/proc/self/fd/7`). So no name of a file is taken for a
 pattern or an address, and a copy, which has no name, is gone with the process, however that ends. A copy is as large as
-its file; there is one at a time, and the next few where they are small. Of a file of which few columns are read the copy has holes where others are: at
+its file; there is one at a time, or some that are small together, and the next few small ones. Of a file of which few columns are read the copy has holes where others are: at
 the same offsets, so that both engines find what they look for without knowing of it.
 
 A file that is much longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy

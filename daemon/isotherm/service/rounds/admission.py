@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action, ExecutorName
@@ -14,6 +15,9 @@ from isotherm.store.ledger import Ledger
 ROUND_ALL_MS = 60 * DAY_MS
 """So long it may take until each table's folders were searched once: whoever was forgotten before would have its turn again
 in place of those that never had one."""
+
+
+Key = TypeVar("Key")
 
 
 @dataclass(slots=True)
@@ -30,8 +34,8 @@ class Admission:
     bytes_per_hour: int | None
     cluster_jobs_at_once: int = 0
     """On a cluster, which has slots of its own: one that hangs keeps no small job waiting."""
-    served_at_ms: dict[str, int] = field(default_factory=dict)
-    """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
+    served_at_ms: dict[tuple[str, ExecutorName], int] = field(default_factory=dict)
+    """By uuid and executor: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
     fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
     begun_at_ms: dict[str, int] = field(default_factory=dict)
     """By uuid: when work on the table as a whole began last, within `ROUND_ALL_MS`."""
@@ -76,7 +80,7 @@ class Admission:
             there - self.compactions.slots_taken(ExecutorName.SPARK),
         )
         # Whatever comes of it: who was let in and did not begin is not first in line again.
-        taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}
+        taken = {(one.table.uuid, one.executor) for one in admitted if one.decision.action is Action.COMPACT}
         self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
         return admitted
 
@@ -91,6 +95,6 @@ def work_key(request: Request) -> str:
     return f"{request.table.uuid}/{request.decision.action}"
 
 
-def _recent(times_ms: Mapping[str, int], now_ms: int, span_ms: int = DAY_MS) -> dict[str, int]:
+def _recent(times_ms: Mapping[Key, int], now_ms: int, span_ms: int = DAY_MS) -> dict[Key, int]:
     """Those within a day, or another span, and none of a time to come: a clock that was ahead costs no table its turn."""
     return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < span_ms}

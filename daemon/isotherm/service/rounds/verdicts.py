@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Request, Verdict
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.observations import TablePlanned
 from isotherm.core.partition_state import PartitionState
@@ -170,7 +170,10 @@ class Verdicts:
         return row.is_whole_touched or is_due or (wake_at_ms is not None and wake_at_ms <= self._now_ms())
 
     def rooms(
-        self, plans: Iterable[Plan], running: Mapping[str, int], served_at_ms: Mapping[str, int]
+        self,
+        plans: Iterable[Plan],
+        running: Mapping[str, int],
+        served_at_ms: Mapping[tuple[str, ExecutorName], int],
     ) -> dict[str, Room]:
         """What the limits of each table's policy still allow, and when it was last served; all by uuid."""
         rooms = {}
@@ -190,7 +193,7 @@ class Verdicts:
                     work.priority,
                     jobs,
                     min(lefts, default=None),
-                    served_at_ms.get(uuid),
+                    {one: served_at_ms[uuid, one] for one in ExecutorName if (uuid, one) in served_at_ms},
                     self.reads_per_day(uuid) or 0,
                 )
         return rooms
