@@ -18,16 +18,16 @@ MUTANTS = (
     Mutant(
         "small files are fetched one after another",
         "iceberg/compaction/local_copy.py",
-        "is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)",
-        "is_small = False",
+        "near if is_local(file.path) else _begun(pool, near)",
+        "near",
         "iceberg/compaction/test_local_copy.py::test_small_files_are_fetched_before_it_is_their_turn",
     ),
     Mutant(
-        "large files are on the disk together",
+        "files that are fetched ahead have no limit together",
         "iceberg/compaction/local_copy.py",
-        "is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)",
-        "is_small = not is_local(file.path)",
-        "iceberg/compaction/test_local_copy.py::test_large_files_are_fetched_in_their_turn",
+        "sum(one.size_bytes for one in (*begun, file)) <= AHEAD_BYTES",
+        "True",
+        "iceberg/compaction/test_local_copy.py::test_no_more_is_fetched_ahead_than_a_disk_has_room_for",
     ),
     # The table as the commit finds it
     Mutant(

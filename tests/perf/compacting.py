@@ -29,6 +29,7 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import OutcomeKind, Swap, Take
+from isotherm.core.model.refusals import Refusal
 from isotherm.daemon import BUSY_PAUSE_S
 from isotherm.demo.stack import find_java, jar_paths
 from isotherm.iceberg.compaction.binding import bind
@@ -41,6 +42,7 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
 from support.equality import delete_by, keys
 from support.lab import Lab, of
+from support.object_store import object_store
 from support.spark import Lake, start_session
 
 FILES, ROWS = 24, 20_000
@@ -51,6 +53,8 @@ TARGET = 128 * 1024**2
 ROUNDS = 3
 SMALL = 5
 """Jobs of ten files of a hundred rows."""
+DELAY_S, FAR_ROWS = 0.03, (20_000, 100_000)
+"""Of each answer of a store; and of each file in it."""
 DUE, GOAL_S, SLOTS = 300, 0.06, 2
 """Partitions of ten files of five rows; what each may take, from the first job to the last; processes at once."""
 SCHEMA = Schema(
@@ -106,6 +110,8 @@ def benchmarks(say):
             seconds("compaction with equality deletes against Spark", took["ours"], took["spark"]),
             seconds("equality deletes made positions, against applied", took["converted"], took["ours"]),
         ]
+        say(f"a store that takes {1000 * DELAY_S:.0f} ms for each answer, and one that takes none")
+        rows += [far(folder / str(rows_each), rows_each) for rows_each in FAR_ROWS]
         say(f"{SMALL} small jobs, each in a process of its own")
         rows.append(small(catalog))
         say(f"a daemon and {DUE} due partitions of ten small files")
@@ -289,6 +295,30 @@ def backlog(folder):
         seconds("a due partition of many, against the goal", took_s / DUE, GOAL_S),
         row("due partitions for each snapshot of ours", DUE / snapshots, "", None, None),
     ]
+
+
+def far(folder, rows_each):
+    """A job on files of a store whose answers take long, against the same where they come at once."""
+    folder.mkdir()
+    with object_store() as store:
+        catalog = load_catalog("far", **store.lake(folder))
+        catalog.create_namespace("bench")
+        table = filled(catalog, "bench.far", FILES, rows_each)
+        size = job_for(table, 0, Take(TARGET)).data_files[0].size_bytes
+
+        def rewritten(delay_s):
+            store.delay_s = delay_s
+            done = attempt(job_for(table, 0, Take(TARGET)), described(table.metadata), catalog.properties)
+            if isinstance(done, Refusal):
+                raise AssertionError(done)
+
+        took = in_turns(
+            {"near": lambda: rewritten(0), "far": lambda: rewritten(DELAY_S)},
+            ROUNDS,
+            clock=time.perf_counter,
+        )
+    name = f"compaction of {FILES} files of {size / 1e6:.1f} MB at {1000 * DELAY_S:.0f} ms a request, against 0 ms"
+    return seconds(name, took["far"], took["near"])
 
 
 def of_children_s():

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +56,8 @@ class ObjectStore:
     requests: list[str] = field(default_factory=list)
     sent_bytes: int = 0
     """Of the objects that were asked for."""
+    delay_s: float = 0.0
+    """How long each answer takes beside its work."""
     refused_keys: set[str] = field(default_factory=set)
     """Access keys that are not good any more."""
 
@@ -130,6 +133,7 @@ def object_store() -> Iterator[ObjectStore]:
                 fault.met += 1
         expired = key in store.refused_keys
         if fault is None and not expired:
+            time.sleep(store.delay_s)
             answer = list(inner(environ, start_response))
             with lock:
                 store.sent_bytes += sum(map(len, answer))

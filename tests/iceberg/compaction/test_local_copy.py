@@ -17,8 +17,9 @@ from isotherm.clients.storage import properties_with_retries
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming
-from isotherm.iceberg.compaction.local_copy import AHEAD, HOLE_BYTES, SMALL_BYTES, in_turn, nearby, needed
+from isotherm.iceberg.compaction.local_copy import AHEAD, AHEAD_BYTES, HOLE_BYTES, in_turn, nearby, needed
 from isotherm.iceberg.compaction.source import names
+from support.daemon_process import eventually
 from support.object_store import BUCKET, object_store
 
 ROWS = 3 * HOLE_BYTES // 16
@@ -193,9 +194,10 @@ def test_a_file_that_is_much_shorter_than_its_manifest_says_is_not_read(tmp_path
 class Many:
     """A store in which files of all names have their name as content; the first ones come together or not at all."""
 
-    def __init__(self, together=0, missing=()):
+    def __init__(self, together=0, missing=(), size_bytes=0):
         self.all_of_them = Barrier(together, timeout=20) if together else None
         self.together, self.missing, self.opened = together, missing, []
+        self.size_bytes = size_bytes
 
     def new_input(self, location):
         self.opened.append(location)
@@ -203,7 +205,7 @@ class Many:
             self.all_of_them.wait()
         if location in self.missing:
             raise FileNotFoundError(location)
-        return Whole(location.encode())
+        return Whole(location.encode().ljust(self.size_bytes))
 
 
 def small(count, size_bytes=20):
@@ -244,8 +246,17 @@ def test_where_the_system_gives_fewer_threads_small_files_are_fetched_all_the_sa
     assert len(begun) == given
 
 
+def test_no_more_is_fetched_ahead_than_a_disk_has_room_for():
+    """Of files of a third of it three are there at a time, whichever has its turn."""
+    files, store = small(9, size_bytes=AHEAD_BYTES // 3), Many(size_bytes=AHEAD_BYTES // 3)
+    for number, near in enumerate(in_turn(store, files)):
+        with near:
+            eventually(lambda taken=number + 1: len(store.opened) >= min(taken + 2, 9))
+            assert len(store.opened) <= number + 3
+
+
 def test_large_files_are_fetched_in_their_turn():
-    files, store = small(5, size_bytes=SMALL_BYTES + 1), Many()
+    files, store = small(5, size_bytes=AHEAD_BYTES + 1), Many(size_bytes=AHEAD_BYTES)
     taken = []
     for file, near in zip(files, in_turn(store, files), strict=True):
         assert store.opened == taken

@@ -2,7 +2,7 @@
 
 Both get a file by a descriptor that this process has open (`/proc/self/fd/7`). So no name of a file is taken for a
 pattern or an address, and a copy, which has no name, is gone with the process, however that ends. A copy is as large as
-its file; there is one at a time, or some that are small together, and the next few small ones. Of a file of which few columns are read the copy has holes where others are: at
+its file; there is one at a time, or some that are small together, and the next few. Of a file of which few columns are read the copy has holes where others are: at
 the same offsets, so that both engines find what they look for without knowing of it.
 
 A file that is much longer than its manifest says is not copied at all. Jobs are as large as manifests say, and the copy
@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from itertools import chain, islice
+from itertools import chain
 from typing import IO
 
 import pyarrow.parquet as pq
@@ -40,10 +40,9 @@ HOLE_BYTES = 1024 * 1024
 
 SLACK_BYTES = 1024 * 1024
 """By which a file may be longer than its manifest says."""
-SMALL_BYTES = 1024 * 1024
-"""Files up to this size are fetched before it is their turn."""
-AHEAD = 16
-"""So many of them: a store takes some 30 ms for each request, however little it gives."""
+AHEAD, AHEAD_BYTES = 16, 32 * 1024 * 1024
+"""So many files are fetched before it is their turn, of so many bytes together: a store takes some 30 ms for each request,
+however little it gives. A larger file alone takes so long that its requests do not count."""
 TIMES = 3
 """As large, and that much larger, may a manifest say a file is: Spark said twice as large. Budgets count what it says."""
 
@@ -90,24 +89,27 @@ def nearby(io: FileIO, location: str, listed_bytes: int, columns: Columns | None
 def in_turn(
     io: FileIO, files: Sequence[LiveFile], columns: Columns | None = None
 ) -> Iterator[AbstractContextManager[str]]:
-    """What `nearby` gives for each of some files, in their order. The next few are fetched meanwhile, if they are small.
+    """What `nearby` gives for each of some files, in their order. The next few are fetched meanwhile, as far as there is room.
 
     What goes wrong with a file is raised where its path is asked for. Where the system gives no thread, each is fetched in
     its turn.
     """
     pool = ThreadPoolExecutor(AHEAD)
-    rest, begun = iter(files), deque[AbstractContextManager[str]]()
+    rest, begun = deque(files), deque[tuple[LiveFile, AbstractContextManager[str]]]()
     try:
-        while True:
-            for file in islice(rest, AHEAD + 1 - len(begun)):
+        while rest or begun:
+            while rest and (not begun or _has_room([file for file, _ in begun], rest[0])):
+                file = rest.popleft()
                 near = nearby(io, file.path, file.size_bytes, columns)
-                is_small = file.size_bytes <= SMALL_BYTES and not is_local(file.path)
-                begun.append(_begun(pool, near) if is_small else near)
-            if not begun:
-                return
-            yield begun.popleft()
+                begun.append((file, near if is_local(file.path) else _begun(pool, near)))
+            yield begun.popleft()[1]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _has_room(begun: Sequence[LiveFile], file: LiveFile) -> bool:
+    """Whether one more file may be fetched beside those that were begun and had no turn yet."""
+    return len(begun) <= AHEAD and sum(one.size_bytes for one in (*begun, file)) <= AHEAD_BYTES
 
 
 def _begun(pool: ThreadPoolExecutor, near: AbstractContextManager[str]) -> AbstractContextManager[str]:
