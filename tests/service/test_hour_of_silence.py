@@ -29,9 +29,9 @@ def store(lab, _service):
 
 
 def broker(_lab, service):
-    events, holds = service.events, service.hold_topic
+    events, holds, readers = service.events, service.hold_topic, service.reader_topic
     answers = [(events, "drain", None), (events, "check_in", str(AWAY)), (events, "publish", AWAY)]
-    return [*answers, (holds, "read", None), (holds, "write", AWAY)]
+    return [*answers, (holds, "read", None), (holds, "write", AWAY), (readers, "read", None)]
 
 
 @pytest.fixture

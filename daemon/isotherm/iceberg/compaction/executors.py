@@ -54,9 +54,9 @@ class Executors:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has ended, or the time is over."""
-        for part in (self._local, self._cluster):
-            if part.running():
-                part.wait(timeout_s)
+        running = [part for part in (self._local, self._cluster) if part.running()]
+        for part in running:
+            part.wait(timeout_s / len(running))
 
     def running(self) -> frozenset[str]:
         """The ids of jobs on either."""
