@@ -268,7 +268,10 @@ def _service(
             Outside.BROKER,
             lambda: ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
         )
-        wait_for("the broker", Outside.BROKER, lambda: ensure_keyed_topics(config))
+        wait_for("the broker", Outside.BROKER, lambda: ensure_hold_topic(config))
+        # Where it cannot be made, expiry waits, and says why.
+        with contextlib.suppress(Unavailable):
+            ensure_topic(properties, config.kafka.reader_topic, config=TOPIC)
         events = control_topic.KafkaEvents(
             properties,
             topic,
@@ -285,7 +288,7 @@ def _service(
             catalog=catalog.IcebergCatalog(connected, now_ms),
             maintainer=IcebergMaintainer(connected, _executor(config.executors), now_ms),
             hold_topic=KafkaKeyedTopic(properties, config.kafka.hold_topic, troubles, broker),
-            reader_topic=KafkaKeyedTopic(properties, config.kafka.reader_topic, troubles, broker),
+            reader_topic=KafkaKeyedTopic(properties, config.kafka.reader_topic, troubles, broker.beside()),
             policies=PolicyFolder(config.policies),
             listen=listen,
             now_ms=now_ms,
@@ -337,10 +340,9 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 
 
-def ensure_keyed_topics(config: IsothermConfig) -> None:
-    """Make the topics with what holds tables back, and of readers, where there are none. Raises Unavailable."""
-    for topic in (config.kafka.hold_topic, config.kafka.reader_topic):
-        ensure_topic(config.kafka.properties, topic, config=TOPIC)
+def ensure_hold_topic(config: IsothermConfig) -> None:
+    """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
+    ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=TOPIC)
 
 
 def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:

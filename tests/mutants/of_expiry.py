@@ -422,7 +422,7 @@ MUTANTS = (
     Mutant(
         "a reader that is gone keeps its snapshots for ever",
         "core/planner/retention.py",
-        "number >= 0 and behind_ms <= expire.max_reader_lag and not is_too_large",
+        "number >= 0 and behind_ms < expire.max_reader_lag and not is_too_large",
         "number >= 0 and not is_too_large",
         READERS + "test_one_that_is_too_far_behind_is_let_go_and_told",
     ),
@@ -441,11 +441,33 @@ MUTANTS = (
         READERS + "test_one_that_registers_after_it_was_planned_keeps_what_it_needs",
     ),
     Mutant(
-        "readers that a lost topic had stay for ever",
+        "a rewrite makes a reader late that has read everything",
+        "core/planner/retention.py",
+        "wrote_ms[number + 1] if came.is_rewrite else left_ms[number]",
+        "left_ms[number]",
+        "core/planner/test_readers.py::"
+        "test_who_has_read_everything_is_not_late_whatever_is_rewritten_behind_it",
+    ),
+    Mutant(
+        "the verdict is made again a moment too early",
+        "core/planner/retention.py",
+        "behind_ms < expire.max_reader_lag",
+        "behind_ms <= expire.max_reader_lag",
+        "core/planner/test_readers.py::test_it_is_late_from_when_something_came_that_it_has_not_read",
+    ),
+    Mutant(
+        "a rollback lets readers go",
+        "core/planner/retention.py",
+        "and (needed_from is None or one.sequence_number < needed_from)",
+        "",
+        "core/planner/test_readers.py::test_after_a_rollback_it_needs_what_was_left_and_where_the_two_part",
+    ),
+    Mutant(
+        "a topic of readers that was lost takes them with it",
         "service/topics/readers.py",
-        "gone |= self.ledger.position_keys() - reading.records.keys()",
-        "pass",
-        READERS + "test_a_restart_knows_readers_still_and_a_topic_that_was_lost_has_none",
+        "        if not reading.records and doubt is None:\n            return True\n",
+        "        if reading.is_whole:\n            self.ledger.forget_positions(self.ledger.position_keys())\n",
+        READERS + "test_a_topic_that_was_lost_takes_no_reader_with_it",
     ),
     Mutant(
         "of a checkpoint the batch counts that has only begun",

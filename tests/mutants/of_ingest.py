@@ -795,4 +795,21 @@ MUTANTS = (
         "ingest/batches/test_unlisted_topics.py::"
         "test_a_look_that_cannot_judge_a_hole_ends_no_halt_and_hides_no_rollback[leader away, then rollback-halt-True-True]",
     ),
+    Mutant(
+        "a table that was made again has the topics alone of which it has something",
+        "isotherm_ingest/batches/tables.py",
+        "had = set() if known is None else {topic for topic, _ in (*known.through, *known.by_others)}",
+        "had = set() if known is None else {topic for topic, _ in known.through}",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_a_table_that_was_made_again_is_brought_all_topics_though_its_first_slice_held_nothing"
+        "[shop.public.s1-shop.public.s2]",
+    ),
+    Mutant(
+        "a doubt of a topic that is no longer the table's lasts for ever",
+        "isotherm_ingest/batches/table_state.py",
+        "one[0] in same and one[0] in self.topics and one not in place.next",
+        "one[0] in same and one not in place.next",
+        "ingest/batches/test_unlisted_topics.py::"
+        "test_what_was_in_doubt_of_a_topic_that_another_table_has_by_now_is_nobody_s_doubt",
+    ),
 )

@@ -1,6 +1,7 @@
 """Up to where somebody has read a table, by its own snapshots."""
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import ancestors_of
 
 from isotherm.contract.readers import ReadPosition
 from isotherm.iceberg.spark_checkpoint import snapshots_read
@@ -13,11 +14,12 @@ def position_in(
     """That a reader has read up to a snapshot: the head, one that is named, or what a checkpoint of Spark says.
 
     Raises:
-        ValueError: the table has no such snapshot, or none, or there is no such checkpoint.
+        ValueError: `main` has no such snapshot, or none, or there is no such checkpoint.
         Unavailable: the checkpoint cannot be read.
     """
     table: Table = loaded.handle
-    numbers = {one.snapshot_id: one.sequence_number or 0 for one in table.metadata.snapshots}
+    history = list(ancestors_of(table.current_snapshot(), table.metadata))
+    numbers = {one.snapshot_id: -place for place, one in enumerate(history)}
     if checkpoint is not None:
         wanted = snapshots_read(table.io, checkpoint)
     else:
@@ -26,7 +28,7 @@ def position_in(
     there = wanted & numbers.keys()
     if not there:
         told = ", ".join(map(str, sorted(wanted)))
-        raise ValueError(f"{loaded.table.name} has no snapshot {told or 'yet'}")
+        raise ValueError(f"main of {loaded.table.name} has no snapshot {told or 'yet'}")
     return ReadPosition(
         table_uuid=loaded.table.uuid,
         table=loaded.table.name,

@@ -294,6 +294,7 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int, left_at_ms: int) -> 
         is_pinned=kept_until_ms >= FOREVER_MS,
         kept_until_ms=min(kept_until_ms, FOREVER_MS),
         left_at_ms=min(left_at_ms, FOREVER_MS),
+        is_rewrite=operation_of(snapshot) == Operation.REPLACE.value,
     )
 
 

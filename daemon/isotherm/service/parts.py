@@ -124,7 +124,6 @@ class Parts:
             self.config.budgets.bytes_per_hour,
             lambda: self.deletions.everywhere(),  # noqa: PLW0108 (there are none yet)
             self.config.executors.cluster_from_bytes,
-            lambda: self.readers.why_unknown,
         )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s

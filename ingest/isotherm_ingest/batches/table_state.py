@@ -104,7 +104,11 @@ class TableState:
                 through={**through, **new.through},
                 topic_ids={**same, **new.topic_ids},
                 unsaid=old.unsaid - place.next.keys(),
-                doubted=frozenset(one for one in doubted if one[0] in same and one not in place.next),
+                doubted=frozenset(
+                    one
+                    for one in doubted
+                    if one[0] in same and one[0] in self.topics and one not in place.next
+                ),
                 replaced={
                     one: end for one, end in old.replaced.items() if one[0] in same and one not in place.next
                 },

@@ -65,7 +65,7 @@ class Tables:
 
     def begin(self, name: str, known: Known | None, there: Collection[str]) -> None:
         """Take up a table that was written before, with those of its topics that are there: none of them is new to it."""
-        had = set() if known is None else {topic for topic, _ in known.through}
+        had = set() if known is None else {topic for topic, _ in (*known.through, *known.by_others)}
         topics = self.owners.begin(name, had)
         streams = {topic: self._config.stream_of(topic) for topic in topics & set(there)}
         mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
@@ -95,7 +95,7 @@ class Tables:
             self.begin(name, said, came)
             return
         state.recalls(said, came)
-        for topic in {topic for topic, _ in said.through} & set(came):
+        for topic in {topic for topic, _ in (*said.through, *said.by_others)} & set(came):
             state.links(topic)
             self._readers.setdefault(topic, set()).add(name)
 

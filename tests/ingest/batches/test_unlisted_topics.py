@@ -439,3 +439,60 @@ def test_a_table_that_was_rolled_back_while_none_of_its_topics_was_listed_is_hal
 
     assert pipeline.is_left_out("b")
     pipeline.driver.stop()
+
+
+@pytest.mark.parametrize(("there", "away"), [(FIRST, SECOND), (SECOND, FIRST)])
+def test_a_table_that_was_made_again_is_brought_all_topics_though_its_first_slice_held_nothing(there, away):
+    """The mark of the listed topic names the new table, which has nothing of it yet; the other one the table before."""
+    pipeline = Pipeline(configured("backfill"))
+    pipeline.send(*(change(away, number, "b") for number in range(3)))
+    pipeline.send(*(change(there, number, "a" if number < 8 else "b") for number in range(12)))
+    later(pipeline, 3)
+    pipeline.broker.unlisted = {away}
+    later(pipeline, 2)
+    del pipeline.lake.tables["shop.b"]
+    pipeline.outbox.noticed = {"shop.b"}
+    pipeline.now_s += 130
+    pipeline.turn()
+    pipeline.turn()
+
+    pipeline.broker.unlisted = set()
+    pipeline.start(configured("backfill"))
+    later(pipeline, 20)
+
+    rows = pipeline.lake.tables["shop.b"].rows
+    assert (len(rows), len(set(rows))) == (7, 7)
+    pipeline.driver.stop()
+
+
+def test_what_was_in_doubt_of_a_topic_that_another_table_has_by_now_is_nobody_s_doubt():
+    """A person has split the stream after the halt; the table is not looked at in each turn for it."""
+    pipeline = Pipeline(configured("halt"))
+    for topic in (FIRST, SECOND):
+        pipeline.send(*(change(topic, number, "b") for number in range(3)))
+    later(pipeline, 2)
+    table = pipeline.lake.tables["shop.b"]
+    early = dict(table.has), list(table.rows), dict(table.ids)
+    pipeline.send(*(change(FIRST, number, "b") for number in range(3, 6)))
+    later(pipeline, 2)
+    table.has, table.rows, table.ids = early
+    pipeline.outbox.noticed = {"shop.b"}
+    later(pipeline, 2)
+    assert pipeline.is_left_out("b")
+
+    one = 'table: "shop.{table}", mode: changelog, on_hole: backfill'
+    split = configured("backfill").partition("streams:")[0] + (
+        f"streams: [{{topics: 'shop\\.public\\.s1', {one}}}, "
+        f"{{topics: 'shop\\.public\\.s2', {one.replace('shop.{', 'other.{')}}}]\n"
+    )
+    pipeline.start(split)
+    later(pipeline, 4)
+    asked = pipeline.lake.asked
+    for _ in range(20):
+        pipeline.now_s += 5
+        pipeline.turn()
+
+    assert pipeline.lake.asked == asked
+    assert not pipeline.is_left_out("b")
+    assert {offset for topic, _, offset in table.rows if topic == FIRST} == {*range(6)}
+    pipeline.driver.stop()

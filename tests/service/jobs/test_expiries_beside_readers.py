@@ -150,21 +150,32 @@ def test_one_that_registers_after_it_was_planned_keeps_what_it_needs(one):
     assert [job.reason for job in of(one.lab, seen.JobEnded)][:1] == ["stale"]
 
 
-def test_a_restart_knows_readers_still_and_a_topic_that_was_lost_has_none(one):
+def test_a_topic_that_was_lost_takes_no_reader_with_it(one):
+    """Nor one that comes back with an older disk: the ledger knows them, until they say something newer."""
     one.written()
+    every = one.history
     one.says(0)
     one.later(1)
-    assert [position.reader for position in one.service.ledger.positions(uuid_of(one.table))] == ["scoring"]
-
-    again = one.lab.service()
-    again.start()
-    again.readers.refresh(1)
-    assert len(again.ledger.positions(uuid_of(one.table))) == 1
     one.lab.readers.clear()
-    lost = one.lab.service()
-    lost.readers.refresh(1)
+    one.service.reader_topic.position = None
+    one.later(30)
+    assert one.history == every
 
-    assert lost.ledger.positions(uuid_of(one.table)) == ()
+    one.says(9)
+    one.later(1)
+
+    assert one.history == every[5:]
+
+
+def test_what_a_command_beside_it_decides_knows_whether_readers_are_known(one):
+    one.written()
+    one.service.reader_topic.is_reachable = False
+    one.later(30)
+
+    assert "could not be read" in one.service.ledger.why_readers_unknown()
+    one.service.reader_topic.is_reachable = True
+    one.later(1)
+    assert one.service.ledger.why_readers_unknown() is None
 
 
 @pytest.mark.parametrize(
@@ -212,3 +223,23 @@ def test_a_reader_at_a_snapshot_that_is_gone_keeps_nothing_and_is_told(one):
 
     assert one.history == every[5:]
     assert "nothing is kept for the readers scoring" in one.expiry.why
+
+
+def test_of_many_records_that_are_none_the_first_are_told_and_how_many_there_are(one):
+    one.lab.readers.extend((f"u/r{number}", b"nonsense") for number in range(100))
+    one.later(1)
+
+    told = of(one.lab, seen.ReaderRejected)
+    assert (len(told), told[-1].reason) == (21, "100 records are none of ours")
+
+
+def test_whatever_its_key_a_reader_can_be_taken_back(one):
+    position = ReadPosition(table_uuid="a/b", table="t", reader="r", snapshot_id=1, at_ms=1)
+    one.lab.readers.append((position.key, encode_position(position)))
+    one.later(1)
+    assert one.service.ledger.position_keys() == {"a/b/r"}
+
+    one.lab.readers.append((position.key, None))
+    one.later(1)
+
+    assert one.service.ledger.position_keys() == set()

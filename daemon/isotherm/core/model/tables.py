@@ -46,6 +46,8 @@ class Snapshot:
     left_at_ms: int = 0
     """When it stopped being the newest, where that was later than the next one's commit: a branch was published, or a
     rollback taken back. 0 where the next one's commit tells."""
+    is_rewrite: bool = False
+    """It has the rows of the one before it (`replace`): who reads bit by bit finds nothing new in it."""
 
 
 @dataclass(frozen=True, slots=True)

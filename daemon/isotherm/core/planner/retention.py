@@ -144,22 +144,49 @@ def read_by_writers(view: View, now_ms: int) -> int | None:
 def reader_lags(view: View, expire: Expire, now_ms: int) -> tuple[ReaderLag, ...]:
     """Who reads a table bit by bit, as they have said it (`contract.readers`).
 
-    Each needs the snapshot at which it is and all later ones: engines walk from the head back to it. What one has not read
-    for `expire.max_reader_lag` is kept no longer.
+    Each needs the snapshot at which it is and all later ones: engines walk from the head back to it. That is so while there
+    are rewrites alone behind it, too, in which it finds nothing and stays where it is. What one has not read for
+    `expire.max_reader_lag` is kept no longer. After a rollback it needs what it has read of the history before, and what was
+    left: the rollback may be taken back.
     """
+    if not view.readers or not expire.max_reader_lag:
+        return ()
     snapshots = view.snapshots or ()
-    numbers = {one.snapshot_id: number for number, one in enumerate(snapshots)} if view.readers else {}
-    left_ms = _left_ms(snapshots, now_ms) if view.readers else []
+    numbers = {one.snapshot_id: number for number, one in enumerate(snapshots)}
+    left_ms, astray = _left_ms(snapshots, now_ms), {one.snapshot_id: one for one in view.astray}
+    wrote_ms = [FOREVER_MS] * len(snapshots)
+    """Of each, when something came that it does not have."""
+    for number in range(len(snapshots) - 2, -1, -1):
+        came = snapshots[number + 1]
+        wrote_ms[number] = wrote_ms[number + 1] if came.is_rewrite else left_ms[number]
     is_too_large = view.facts.metadata_file_bytes >= int(expire.max_metadata_size)
     found = []
     for position in view.readers:
-        number = numbers.get(position.snapshot_id, -1)
+        number, stray = numbers.get(position.snapshot_id, -1), astray.get(position.snapshot_id)
         # Of one whose snapshot is gone nobody knows more than when it said so.
-        since_ms = left_ms[number] if number >= 0 else position.at_ms
+        since_ms = position.at_ms if number < 0 else wrote_ms[number]
+        if stray is not None:
+            since_ms = stray.since_ms
+            older = [
+                place for place, one in enumerate(snapshots) if one.sequence_number < stray.sequence_number
+            ]
+            number = max(older, default=0)
         behind_ms = max(now_ms - since_ms, 0)
-        is_kept = number >= 0 and behind_ms <= expire.max_reader_lag and not is_too_large
+        is_kept = number >= 0 and behind_ms < expire.max_reader_lag and not is_too_large
         found.append(ReaderLag(number, position.reader, behind_ms, is_kept))
     return tuple(found)
+
+
+def _needed_astray(view: View, expire: Expire, now_ms: int) -> int | None:
+    """From which sequence number on readers need what no branch or tag reaches, or None."""
+    kept = {one.name for one in reader_lags(view, expire, now_ms) if one.is_kept}
+    astray = {one.snapshot_id: one for one in view.astray}
+    needed = (
+        astray[position.snapshot_id].sequence_number
+        for position in view.readers
+        if position.reader in kept and position.snapshot_id in astray
+    )
+    return min(needed, default=None)
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
@@ -228,11 +255,13 @@ def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: 
     newest: dict[str, int] = {}
     for snapshot in view.snapshots or ():
         newest[snapshot.token] = snapshot.sequence_number
+    needed_from = _needed_astray(view, expire, now_ms)
     return [
         one.snapshot_id
         for one in view.astray
         if ripe_astray_ms(one, expire) <= now_ms
         and one.snapshot_id not in bases
+        and (needed_from is None or one.sequence_number < needed_from)
         # A writer may look for its newest place there, too, once the rollback is taken back.
         and (
             not one.token

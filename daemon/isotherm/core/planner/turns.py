@@ -86,6 +86,8 @@ def admit(
         request = queue.requests.pop()
         size = request.decision.bytes
         if slots[queue.executor] <= 0:
+            # Its other jobs would take what becomes free of its limits, each time.
+            queue.limits.is_kept = queue.limits.are_some and _has_waited_long(request, now_ms)
             queue.requests.clear()
             continue
         if not queue.limits.allow(size):
@@ -123,6 +125,10 @@ class _Limits:
     bytes: int | None
     is_kept: bool = False
     """What is left is kept for something of it that has waited long."""
+
+    @property
+    def are_some(self) -> bool:
+        return self.jobs is not None or self.bytes is not None
 
     @property
     def have_room(self) -> bool:

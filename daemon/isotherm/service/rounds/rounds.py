@@ -116,6 +116,8 @@ class Rounds:
             ("reading the policies", self._read_policies),
             ("looking again where messages were lost", self._heal_losses),
             ("reading what is held back", self._refresh_holds),
+            # Where they are not known expiry waits, and nothing else.
+            ("reading who reads what", lambda: self.readers.refresh(DRAIN_TIMEOUT_S)),
             ("cancelling what is held back", self.compactions.cancel_held),
             (
                 "looking for the fate of open operations",
@@ -135,8 +137,6 @@ class Rounds:
 
     def _refresh_holds(self) -> None:
         self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
-        # Where they are not known expiry waits, and nothing else.
-        self.readers.refresh(DRAIN_TIMEOUT_S)
         if self._may_begin:
             self.holds.lift_old(self.events.owns)
 

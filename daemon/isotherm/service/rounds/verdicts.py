@@ -58,12 +58,10 @@ class Verdicts:
         hour_budget_bytes: int | None,
         deletions_held: Callable[[], str | None] | None = None,
         cluster_from_bytes: int | None = None,
-        readers_unknown: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._deletions_held = deletions_held or ledger.deletions_held
         self._hour_budget_bytes = hour_budget_bytes
         self._cluster_from_bytes = cluster_from_bytes
-        self._readers_unknown = readers_unknown
         self._fold = fold
         self._ledger = ledger
         self._policies = policies
@@ -120,7 +118,7 @@ class Verdicts:
             hour_budget_bytes=self._hour_budget_bytes,
             cluster_from_bytes=self._cluster_from_bytes,
             readers=self._ledger.positions(uuid) if whole else (),
-            readers_unknown=self._readers_unknown() if whole else None,
+            readers_unknown=self._ledger.why_readers_unknown() if whole else None,
         )
 
     def decide(

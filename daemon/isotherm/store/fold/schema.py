@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 14
+VERSION = 15
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
@@ -17,7 +17,7 @@ CREATE INDEX IF NOT EXISTS tables_name ON tables (name);
 CREATE TABLE IF NOT EXISTS snapshots (
     uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
     committed_at_ms INTEGER NOT NULL, token TEXT NOT NULL, is_pinned INTEGER NOT NULL, kept_until_ms INTEGER NOT NULL,
-    left_at_ms INTEGER NOT NULL,
+    left_at_ms INTEGER NOT NULL, is_rewrite INTEGER NOT NULL,
     PRIMARY KEY (uuid, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS astray (

@@ -48,7 +48,9 @@ _SILENT = (
 for long, after a tenth of that span; where events come, which name each snapshot, after their end; and after 60 times
 `every` at the latest. Each confirmation reads the whole metadata file. A time that is still to come is one of a clock
 that was ahead, and says nothing."""
-_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms, left_at_ms"
+_SNAPSHOT = (
+    "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms, left_at_ms, is_rewrite"
+)
 _COLUMNS = (
     "CAST(state AS BLOB), CAST(facts AS BLOB), confirmed_head, last_event_at_ms, CAST(of_table AS BLOB), trusted, "
     "whole_touched, whole_wake_at_ms, changed_at_ms"
@@ -220,6 +222,7 @@ class Tables(Part):
                 s.is_pinned,
                 s.kept_until_ms,
                 s.left_at_ms,
+                s.is_rewrite,
             )
             for s in snapshots
         ]
@@ -237,7 +240,7 @@ class Tables(Part):
             "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
         )
         self.db.executemany(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
         )
 
@@ -288,8 +291,17 @@ class Tables(Part):
             (uuid,),
         )
         return tuple(
-            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned), kept_until_ms, left_ms)
-            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms, left_ms in rows
+            Snapshot(
+                snapshot_id,
+                sequence_number,
+                at_ms,
+                token,
+                bool(is_pinned),
+                kept_until_ms,
+                left_ms,
+                bool(rewrites),
+            )
+            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms, left_ms, rewrites in rows
         )
 
     def note_events(self, at_ms: Mapping[str, int]) -> None:

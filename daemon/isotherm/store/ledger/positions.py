@@ -19,6 +19,18 @@ class ReadPositions(Part):
             for reader, name, snapshot_id, at_ms in rows
         )
 
+    def why_readers_unknown(self) -> str | None:
+        """Why the daemon does not know now who reads what, or None: it does."""
+        row = self.db.execute("SELECT value FROM facts WHERE name = 'readers_unknown'").fetchone()
+        return None if row is None else str(row[0])
+
+    def doubt_readers(self, why: str | None) -> None:
+        """Note why nobody knows who reads what; None: it is known."""
+        if why is None:
+            self.db.execute("DELETE FROM facts WHERE name = 'readers_unknown'")
+        else:
+            self.db.execute("INSERT OR REPLACE INTO facts VALUES ('readers_unknown', ?)", (why,))
+
     def position_keys(self) -> set[str]:
         """The keys of all readers, as on the topic."""
         return {f"{uuid}/{reader}" for uuid, reader in self.db.execute("SELECT uuid, reader FROM positions")}
@@ -38,5 +50,5 @@ class ReadPositions(Part):
 
     def forget_positions(self, keys: Iterable[str]) -> None:
         """Some are readers no more."""
-        split = [tuple(key.split("/", 1)) for key in keys]
+        split = [tuple(key.rsplit("/", 1)) for key in keys]
         self.db.executemany("DELETE FROM positions WHERE uuid = ? AND reader = ?", split)
