@@ -3,9 +3,14 @@
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from isotherm.core.planner.retention import reader_lags
+from isotherm.core.policy.policy import Expire
+from isotherm.core.units import DAY_MS
 from isotherm.iceberg.catalog import loaded_table
 from isotherm.iceberg.read_positions import position_in
 from isotherm.iceberg.spark_checkpoint import snapshots_read
+from isotherm.runtime.clock import now_ms
+from support.builders import view
 
 
 def checkpoint(folder, *, commits=("0", "1"), offsets=None):
@@ -71,3 +76,15 @@ def test_what_spark_has_read_of_a_table_stays_said_as_it_reads_on(spark, lake, t
 
         assert said.snapshot_id == table.metadata.current_snapshot_id
         assert sorted(read) == list(range(number + 1))
+
+    spark.sql(
+        "CALL lake.system.rewrite_data_files(table => 'db.stream', options => map('rewrite-all', 'true'))"
+    )
+    loaded = loaded_table(lake.load_table("db.stream"), "db.stream")
+    said = position_in(loaded, "scoring", 1, None, f"file://{tmp_path}/checkpoint")
+
+    # Spark stays at the last append, and is not late for it.
+    assert said.snapshot_id != loaded.head
+    world = view(snapshots=tuple(loaded.snapshots.values()), readers=(said,))
+    (lag,) = reader_lags(world, Expire(max_reader_lag="1s"), now_ms() + DAY_MS)
+    assert (lag.behind_ms, lag.is_kept) == (0, True)
