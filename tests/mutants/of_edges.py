@@ -392,7 +392,7 @@ MUTANTS = (
         "runtime/logs.py",
         "self._stream.write(without_secrets(text))",
         "self._stream.write(text)",
-        "runtime/test_text.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
+        "runtime/test_secrets.py::test_no_line_of_the_log_has_a_secret_whoever_writes_it",
     ),
     Mutant(
         "an answer as JSON repeats what clients say of secrets",

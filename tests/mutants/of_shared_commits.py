@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "budgets are kept for what waits for a cluster that is full",
         "core/planner/turns.py",
-        "        if slots[queue.executor] <= 0:\n            queue.requests.clear()\n            continue\n",
-        "",
+        "        if slots[queue.executor] <= 0:\n",
+        "        if False:\n",
         TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of all]",
     ),
     Mutant(
@@ -303,5 +303,12 @@ MUTANTS = (
         "if (served_at_ms := room.served_at_ms.get(executor)) is not None:",
         "if (served_at_ms := max(room.served_at_ms.values(), default=None)) is not None:",
         TURNS + "test_with_a_cluster_too_a_table_waits_no_longer_than_the_docs_say",
+    ),
+    Mutant(
+        "a table's jobs in the one place take all of its limits, while others of it wait for the other",
+        "core/planner/turns.py",
+        "queue.limits.are_some and _has_waited_long(request, now_ms)",
+        "False",
+        TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of the table]",
     ),
 )

@@ -49,6 +49,16 @@ def test_what_a_mutant_changes_is_there_once(mutant: Mutant):
     assert mutant.text != mutant.change
 
 
+@pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
+def test_the_finder_of_a_mutant_is_there(mutant: Mutant):
+    """One that is gone would end the play of all others; and only a part of them is played each time."""
+    if mutant.finder.startswith("seed "):
+        assert mutant.finder.removeprefix("seed ").isdecimal()
+        return
+    file, _, name = mutant.finder.partition("[")[0].partition("::")
+    assert f"def {name.rpartition('::')[2]}(" in (REPOSITORY / "tests" / file).read_text()
+
+
 def ends_of(names: Iterable[str], results: Path) -> dict[str, list[dict[str, object]]]:
     """How each play ended, by name; those without one are of the code as it is."""
     # The order of sets of texts is part of a story of the simulation.
