@@ -307,8 +307,15 @@ MUTANTS = (
     Mutant(
         "a table's jobs in the one place take all of its limits, while others of it wait for the other",
         "core/planner/turns.py",
-        "queue.limits.are_some and _has_waited_long(request, now_ms)",
+        "queue.limits.are_some and is_its_hour",
         "False",
         TURNS + "test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too[of the table]",
+    ),
+    Mutant(
+        "a cluster that hangs keeps the jobs of a table on this machine waiting for ever",
+        "core/planner/turns.py",
+        "// KEPT_AFTER_MS % 2 == 1",
+        ">= KEPT_AFTER_MS",
+        TURNS + "test_a_cluster_that_hangs_keeps_no_job_of_its_table_waiting_for_ever",
     ),
 )

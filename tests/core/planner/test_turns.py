@@ -276,6 +276,17 @@ def test_what_becomes_free_is_kept_for_what_waits_for_a_cluster_too(limit):
     assert admit(plans, 0, 4, left, NOW, rooms) == (() if limit == "of the table" else (small,))
 
 
+def test_a_cluster_that_hangs_keeps_no_job_of_its_table_waiting_for_ever():
+    """Of its own limits something is kept for what waits there, and only in every second hour."""
+    here, plenty = request("a", KIB), {"a": Room(jobs=4)}
+    for hours in range(8):
+        there = on_spark(request("a", KIB, waited=hours * HOUR, number=2))
+
+        found = admit([planned(there, here)], 0, 4, None, NOW, plenty)
+
+        assert found == (() if hours % 2 else (here,))
+
+
 WORK = st.lists(st.tuples(st.integers(1, 20), st.booleans(), st.booleans()), min_size=1, max_size=5)
 
 

@@ -86,8 +86,9 @@ def admit(
         request = queue.requests.pop()
         size = request.decision.bytes
         if slots[queue.executor] <= 0:
-            # Its other jobs would take what becomes free of its limits, each time.
-            queue.limits.is_kept = queue.limits.are_some and _has_waited_long(request, now_ms)
+            # Its other jobs would take what becomes free of its limits, each time. In every second hour: the executor may hang.
+            is_its_hour = _waited_ms(request, now_ms) // KEPT_AFTER_MS % 2 == 1
+            queue.limits.is_kept = queue.limits.are_some and is_its_hour
             queue.requests.clear()
             continue
         if not queue.limits.allow(size):

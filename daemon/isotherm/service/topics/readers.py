@@ -41,6 +41,7 @@ class Readers:
             return False
         if not reading.records and doubt is None:
             return True
+        self._doubt("its topic is being read", doubt)  # until all of it is kept
         with self.ledger.transaction():
             self.ledger.forget_positions(
                 key for key, value in reading.records.items() if value is None and "/" in key
@@ -54,7 +55,7 @@ class Readers:
                 self.touch(uuid)
             count = len(self.ledger.position_keys())
             why = f"{count} readers stand on their topic, more than {MOST_READERS}"
-            self._doubt(why if count > MOST_READERS else None, doubt)
+            self.ledger.doubt_readers(why if count > MOST_READERS else None)
         return count <= MOST_READERS
 
     def _doubt(self, why: str | None, before: str | None) -> None:
