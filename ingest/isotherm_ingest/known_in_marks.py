@@ -1,6 +1,6 @@
 """What the marks of a pipeline say of its tables, and what a mark is to say of them. Only values here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from isotherm_ingest.mark_text import Mark
@@ -21,6 +21,15 @@ def of_topics(marks: Mapping[Position, Mark], ids: Mapping[str, str]) -> dict[Po
         position: mark
         for position, mark in marks.items()
         if position[0] not in renewed or mark.is_of(ids[position[0]])
+    }
+
+
+def of_others(marks: Mapping[Position, Mark], topic: str, tables: Collection[str]) -> set[Position]:
+    """The partitions of a topic whose marks speak of other tables alone than these."""
+    return {
+        one
+        for one, mark in marks.items()
+        if one[0] == topic and mark.tables and mark.is_whole and not mark.tables.keys() & set(tables)
     }
 
 

@@ -812,4 +812,20 @@ MUTANTS = (
         "ingest/batches/test_unlisted_topics.py::"
         "test_what_was_in_doubt_of_a_topic_that_another_table_has_by_now_is_nobody_s_doubt",
     ),
+    Mutant(
+        "a topic that has another table by now is the old one's once it is listed",
+        "isotherm_ingest/batches/tables.py",
+        "self._mine(name, {topic for topic, _ in (*said.through, *said.by_others)} & set(came))",
+        "{topic for topic, _ in (*said.through, *said.by_others)} & set(came)",
+        "ingest/batches/test_renamed_streams.py::"
+        "test_a_table_of_a_new_name_is_built_from_all_partitions_whenever_they_are_there_again[not listed]",
+    ),
+    Mutant(
+        "the mark of a partition without a leader counts for a table of another name",
+        "isotherm_ingest/batches/driver.py",
+        'if mark.topic_id in {"", topic_id} and position not in others:',
+        'if mark.topic_id in {"", topic_id}:',
+        "ingest/batches/test_renamed_streams.py::"
+        "test_a_table_of_a_new_name_is_built_from_all_partitions_whenever_they_are_there_again[no leader]",
+    ),
 )

@@ -24,7 +24,7 @@ from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.known_in_marks import named
+from isotherm_ingest.known_in_marks import named, of_others
 from isotherm_ingest.mark_text import names_of
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
@@ -223,6 +223,7 @@ class Driver:
         for name in each.keys() & set(names) & self._topics.keys():
             topic, now = self._topics[name], each[name]
             marked = self._front_of(name, kafka.ids.get(name, ""), by_tables=are_new or not topic.through)
+            topic.at_first |= of_others(self._marking.marked, name, self._tables.of_topic(name))
             self._tell(name, topic.meet(now, marked), now)
             if topic.wants_later_ends:
                 self._tell(name, topic.meet(now.until(self._broker.ends([name])), {}), now)
@@ -259,17 +260,18 @@ class Driver:
     def _front_of(self, name: str, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
         """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are.
 
-        Marks of other tables alone are none: the streams name another one now, which is to be built.
+        Marks of other tables alone are none: the streams name another one now, which is to be built. Each by itself: one of a
+        partition without a leader is of before the names were changed.
         """
         # Also of partitions without a leader: they were there, and what they hold is older than what comes to new ones.
         there = [(name, number) for number in range(self._counts.of(name))]
         marks = {one: self._marking.marked[one] for one in there if one in self._marking.marked}
-        is_for_others = bool(named(marks)) and not self._tables.of_topic(name)
+        others = of_others(marks, name, self._tables.of_topic(name))
         # Of a topic that was made again smaller, where brokers give no ids, tables name partitions that are gone.
         least = self._tables.least(name, topic_id) if by_tables else {}
         front = {one: least[one] for one in there if one in least}
         for position, mark in marks.items():
-            if mark.topic_id in {"", topic_id} and not is_for_others:
+            if mark.topic_id in {"", topic_id} and position not in others:
                 front[position] = mark.through
         return front
 

@@ -66,12 +66,15 @@ class Tables:
     def begin(self, name: str, known: Known | None, there: Collection[str]) -> None:
         """Take up a table that was written before, with those of its topics that are there: none of them is new to it."""
         had = set() if known is None else {topic for topic, _ in (*known.through, *known.by_others)}
-        topics = self.owners.begin(name, had)
-        streams = {topic: self._config.stream_of(topic) for topic in topics & set(there)}
-        mine = [topic for topic, one in streams.items() if one is not None and may_be(one.table, name)]
+        mine = self._mine(name, self.owners.begin(name, had) & set(there))
         if (owner := self.owners.known(name)) is not None and mine:
             self.meet(name, owner, mine, lambda _: known)
             self._states[name].new_topics.clear()
+
+    def _mine(self, name: str, topics: Collection[str]) -> list[str]:
+        """Those of some topics whose streams give the table's name still."""
+        streams = ((topic, self._config.stream_of(topic)) for topic in topics)
+        return [topic for topic, one in streams if one is not None and may_be(one.table, name)]
 
     def meet(
         self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
@@ -95,7 +98,7 @@ class Tables:
             self.begin(name, said, came)
             return
         state.recalls(said, came)
-        for topic in {topic for topic, _ in (*said.through, *said.by_others)} & set(came):
+        for topic in self._mine(name, {topic for topic, _ in (*said.through, *said.by_others)} & set(came)):
             state.links(topic)
             self._readers.setdefault(topic, set()).add(name)
 

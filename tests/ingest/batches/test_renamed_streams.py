@@ -60,3 +60,48 @@ def test_names_that_match_the_old_ones_too_are_told(old, is_told):
     with capture_logs() as said:
         pipeline.start(configured("shop.{table}"))
     assert not [one for one in said if one["event"] == "table_names_changed"]
+
+
+def halved(split):
+    """One stream for both topics; split, the second one's tables have other names."""
+    one = 'table: "shop.{table}", mode: changelog'
+    streams = [rf"{{topics: 'shop\.public\..*', {one}}}"]
+    if split:
+        streams = [
+            rf"{{topics: 'shop\.public\.s1', {one}}}",
+            rf"{{topics: 'shop\.public\.s2', {one.replace('shop.{', 'other.{')}}}",
+        ]
+    return f"{CONFIG.partition('streams:')[0]}streams: [{', '.join(streams)}]\n"
+
+
+def of_b(topic, part, *offsets):
+    value = envelope("b", ("id", "int64"))
+    return [Message(f"shop.public.{topic}", offset, part, schema=12, value=value) for offset in offsets]
+
+
+@pytest.mark.parametrize("trouble", ["none", "not listed", "no leader"])
+def test_a_table_of_a_new_name_is_built_from_all_partitions_whenever_they_are_there_again(trouble):
+    """What is away as the driver begins keeps its marks of before, which speak of the table of the old name alone."""
+    pipeline = Pipeline(halved(split=False))
+    pipeline.send(*of_b("s1", 0, 0, 1), *of_b("s2", 0, 0, 1, 2), *of_b("s2", 1, 0, 1, 2, 3))
+    for _ in range(3):
+        pipeline.now_s += 130
+        pipeline.minute()
+    pipeline.broker.unlisted = {"shop.public.s2"} if trouble == "not listed" else set()
+    pipeline.broker.without_leader = {("shop.public.s2", 1)} if trouble == "no leader" else set()
+    pipeline.start(halved(split=True))
+    for _ in range(3):
+        pipeline.now_s += 130
+        pipeline.minute()
+    pipeline.broker.unlisted, pipeline.broker.without_leader = set(), set()
+    for _ in range(6):  # nobody sends anything
+        pipeline.now_s += 130
+        pipeline.minute()
+
+    rows = pipeline.lake.tables["other.b"].rows
+    assert sorted((part, offset) for _, part, offset in rows) == [
+        *((0, offset) for offset in range(3)),
+        *((1, offset) for offset in range(4)),
+    ]
+    assert not pipeline.is_left_out("b")
+    pipeline.driver.stop()
