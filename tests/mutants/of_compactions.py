@@ -229,13 +229,6 @@ MUTANTS = (
         "service/rounds/test_turns_of_others.py::test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn",
     ),
     Mutant(
-        "what fails as it begins has had the turn of another one",
-        "service/rounds/admission.py",
-        "has_failed = has_failed or self.is_aside(work_key(request))",
-        "pass",
-        "service/rounds/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
-    ),
-    Mutant(
         "a refusal of one table counts as trouble of its store",
         "service/clocks.py",
         "except (Refused, NoWord):",

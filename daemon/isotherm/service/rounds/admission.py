@@ -46,19 +46,10 @@ class Admission:
         self.begun_at_ms = _recent(self.begun_at_ms, now_ms, ROUND_ALL_MS) | {uuid: now_ms}
 
     def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
-        """The requests of these plans that begin now; where one is set aside as it begins, another one has its turn."""
-        has_failed = True
-        while has_failed:
-            admitted, has_failed = self._admitted(plans, may_compact=may_compact), False
-            for request in admitted:
-                if not self.is_aside(work_key(request)):
-                    yield request
-                    has_failed = has_failed or self.is_aside(work_key(request))
-            taken = set(map(id, admitted))
-            plans = [
-                replace(one, requests=tuple(request for request in one.requests if id(request) not in taken))
-                for one in plans
-            ]
+        """The requests of these plans that begin now. Of one that does not, others have the turn once this is asked again."""
+        for request in self._admitted(plans, may_compact=may_compact):
+            if not self.is_aside(work_key(request)):
+                yield request
 
     def _admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
         """Those that begin, if each does. What is set aside would only take a turn from the others."""
