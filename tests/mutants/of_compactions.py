@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "a job is committed though the policy says no by now",
         LAST_LOOK,
-        "if not resolved.policy.compact.enabled:",
+        "if not job.is_on_manifests and not resolved.policy.compact.enabled:",
         "if False:",
         "service/test_setbacks.py::test_a_compaction_is_not_committed_after_the_policy_said_no",
     ),
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         "what cannot be bound sets the whole table aside",
-        "iceberg/maintainer.py",
+        "iceberg/errors.py",
         "    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):\n",
         "    if isinstance(err, Unavailable):\n",
         "service/tables/test_one_bad_table.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",

@@ -126,7 +126,7 @@ MUTANTS = (
     ),
     Mutant(
         "the barrier does not know which tables are left out of the policies",
-        "service/parts.py",
+        "service/wiring.py",
         "Barrier(self.listen, self.monotonic_s, self.policies.has_policy)",
         "Barrier(self.listen, self.monotonic_s)",
         "service/tables/test_one_bad_table.py::"

@@ -8,6 +8,34 @@ READERS = "service/jobs/test_expiries_beside_readers.py::"
 
 MUTANTS = (
     Mutant(
+        "a branch that is used again in the race is dropped all the same",
+        "iceberg/expiry.py",
+        "    return (uuid, still, *unmoved)",
+        "    return (uuid, still)",
+        "iceberg/test_refs_past_their_age.py::test_one_that_is_used_again_meanwhile_is_not_dropped",
+    ),
+    Mutant(
+        "main is past its age",
+        "iceberg/refs.py",
+        "if age_ms is not None and is_aged and name != MAIN_BRANCH and len(name) <= LONGEST_NAME:",
+        "if age_ms is not None and is_aged:",
+        "iceberg/test_refs_past_their_age.py::test_what_one_does_not_state_the_table_may_and_main_never_goes",
+    ),
+    Mutant(
+        "an age that is no age drops what states it",
+        "iceberg/refs.py",
+        "is_aged = age_ms is not None and age_ms > 0 and ref.snapshot_id in made_ms",
+        "is_aged = age_ms is not None and ref.snapshot_id in made_ms",
+        "iceberg/test_refs_past_their_age.py::test_what_one_does_not_state_the_table_may_and_main_never_goes",
+    ),
+    Mutant(
+        "an answer that is lost counts as done where only tags were to go",
+        "iceberg/expiry.py",
+        "        return not self.going and bool(set(self.dropped) & set(metadata.refs))",
+        "        return False",
+        "iceberg/test_refs_past_their_age.py::test_a_lost_answer_is_looked_up",
+    ),
+    Mutant(
         "a version of the metadata may have any file read whole",
         "iceberg/lost_refs.py",
         "if not is_plain(location) or not location.endswith(METADATA_NAMES):",
@@ -253,7 +281,7 @@ MUTANTS = (
     ),
     Mutant(
         "what branches and keep_last have just freed is long overdue",
-        "core/planner/whole_table.py",
+        "core/planner/expiry.py",
         "max(at_ms, freed_ms.get(snapshot_id, 0))",
         "at_ms",
         ("core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]"),
@@ -296,15 +324,15 @@ MUTANTS = (
     Mutant(
         "a lost answer counts as done",
         "iceberg/expiry.py",
-        "if str(table.metadata.table_uuid) == self.uuid and not left:",
+        "if str(table.metadata.table_uuid) == self.uuid and not self._left(table.metadata):",
         "if str(table.metadata.table_uuid) == self.uuid:",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
         "after a request nobody says that one was sent",
         "iceberg/expiry.py",
-        "            self.base = table\n",
-        "",
+        "            self.base, self.dropped = table, tuple(self._over(table))\n",
+        "            self.dropped = tuple(self._over(table))\n",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
@@ -317,8 +345,8 @@ MUTANTS = (
     Mutant(
         "an expiry is done because a proxy says so",
         "iceberg/expiry.py",
-        "if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):",
-        "if False:",
+        "                if self._left(landed):\n",
+        "                if False:\n",
         EXPIRY + "test_done_is_what_the_answer_shows",
     ),
     Mutant(
@@ -392,14 +420,14 @@ MUTANTS = (
     ),
     Mutant(
         "a schedule has a table expired twice in a night",
-        "core/planner/whole_table.py",
+        "core/planner/expiry.py",
         "late if late >= 1 else min(late, most)",
         "late",
         "core/planner/test_schedules.py::test_nor_is_it_late_by_a_schedule_while_it_rests",
     ),
     Mutant(
         "schemas that fill metadata.json have a table expired again and again",
-        "core/planner/whole_table.py",
+        "core/planner/expiry.py",
         "min(size / limit, going * WORTH_WHERE_LARGE / total, fair)",
         "min(size / limit, going * WORTH_WHERE_LARGE / total)",
         "core/planner/test_expiry.py::"
@@ -428,7 +456,7 @@ MUTANTS = (
     ),
     Mutant(
         "snapshots expire though nobody knows who reads them",
-        "core/planner/whole_table.py",
+        "core/planner/expiry.py",
         "return replace(decision, verdict=Verdict.WAITING, why=why, wake=Wake(at_ms=now_ms))",
         "return decision",
         READERS + "test_more_readers_than_anybody_counts_stop_expiry_and_say_so",

@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "a hold on one partition has its whole table decided again",
-        "service/parts.py",
+        "service/wiring.py",
         "self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])",
         "self.fold.touch(hold.uuid, None)",
         "service/topics/test_holds.py::test_what_is_held_of_one_partition_has_no_other_decided_again",

@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "what an earlier request left behind is forgotten",
         ONE,
-        "self.now_ms, self.known, self.written)",
-        "self.now_ms, self.known, [])",
+        "            self.written,\n",
+        "            [],\n",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
     ),
     Mutant(

@@ -10,7 +10,7 @@ from isotherm.core.appends import Appends, Arrival
 from isotherm.core.lateness import UNTAUGHT, Age, Lateness
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import Unpublished
+from isotherm.core.model.tables import RefEnd, Unpublished
 from isotherm.core.model.writers import Word
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.policy.policy import Policy
@@ -79,6 +79,9 @@ ANNOUNCED = st.one_of(st.none(), SNAPSHOTS)
 UNPUBLISHED = st.lists(
     st.builds(Unpublished, st.just("a branch goes on"), st.integers(NOW - 2 * DAY, NOW + HOUR)), max_size=1
 ).map(tuple)
+REF_ENDS = st.lists(st.builds(RefEnd, st.just("q3"), st.integers(NOW - DAY, NOW + DAY)), max_size=1).map(
+    tuple
+)
 LAST_DONE = st.dictionaries(st.just(Action.EXPIRE), st.integers(NOW - HOUR, NOW + HOUR), max_size=1)
 
 
@@ -95,6 +98,7 @@ def worlds(draw):
             metadata_file_bytes=draw(METADATA_BYTES),
             manifests=draw(MANIFESTS),
             unpublished=draw(UNPUBLISHED),
+            ref_ends=draw(REF_ENDS),
         ),
         announced_sequence_number=draw(ANNOUNCED),
         last_done_ms=draw(LAST_DONE),

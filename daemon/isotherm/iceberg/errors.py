@@ -32,6 +32,8 @@ from requests.exceptions import ReadTimeout, RequestException
 
 from isotherm.clients.retries import is_shortage
 from isotherm.clients.timeouts import StoreSilentError
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.runtime.hanging import NotBegunError
 from isotherm.runtime.secrets import without_secrets
 from isotherm.service.ports import NoWord, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.service.tables.failing_tables import FATAL
@@ -172,3 +174,22 @@ def _first_line(err: Any) -> str:
     said = without_secrets(lines[0].partition(_REPEATED)[0].rstrip()) if lines else ""
     noted = "".join(f" ({without_secrets(note)})" for note in getattr(err, "__notes__", ()))
     return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}{noted}"
+
+
+def binding_refused(err: BaseException) -> Refusal | Unavailable:
+    """What a binding came to that went wrong: where the catalog or the store is away, nothing is known yet."""
+    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):
+        return err
+    if isinstance(err, NotBegunError):
+        return Unavailable(f"reading its manifests: {error_text(err)}")
+    if isinstance(err, TimeoutError):  # it waits, so that the table's others have their turn
+        return Refusal(Reason.UNAVAILABLE, f"reading its manifests: {error_text(err)}")
+    if isinstance(err, Unreadable):
+        is_missing = isinstance(err.__cause__, FileNotFoundError)
+        return Refusal(Reason.MISSING_FILE if is_missing else Reason.CORRUPT_FILE, str(err))
+    return Refusal(Reason.UNEXPECTED, f"its files could not be told: {error_text(err)}")
+
+
+def error_text(err: object) -> str:
+    """An error with its kind, for people."""
+    return f"{type(err).__name__}: {err}"

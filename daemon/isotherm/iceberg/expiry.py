@@ -10,10 +10,10 @@ ref may name one of them, and each must lie on `main` behind its head, or be rea
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -24,6 +24,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemovePartitionStatisticsUpdate,
+    RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     TableRequirement,
@@ -41,10 +42,10 @@ from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, youngest
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.snapshots import astray
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
-from isotherm.iceberg.values import needed_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 from isotherm.service.tables.failing_tables import FATAL
 
@@ -106,6 +107,7 @@ def read(
         snapshots=going,
         files=tuple(files),
         seen=youngest(metadata, going),
+        refs=tuple(end.name for end in ref_ends(metadata) if end.over_at_ms <= now_ms)[:MOST_REF_ENDS],
         damage=damage,
     )
 
@@ -158,6 +160,8 @@ class _Expiry:
     pause: Callable[[float], None]
     base: Table | None = None
     """The version of the table that the last request was based on, or None if none was sent."""
+    dropped: tuple[str, ...] = ()
+    """The branches and tags that the last request drops."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -170,12 +174,12 @@ class _Expiry:
                 return refusal
             if (against := self.may_send(table)) is not None:
                 return self._failed(against)
-            self.base = table
+            self.base, self.dropped = table, tuple(self._over(table))
             try:
                 answer = self.catalog.commit_table(
                     table,
-                    _requirements(self.catalog, table, self.going, self.now_ms),
-                    _updates(self.catalog, table, self.going),
+                    _requirements(self.catalog, table, self.going, self._over(table), self.now_ms),
+                    _updates(self.catalog, table, self.going, self._over(table)),
                 )
             except CommitFailedException as err:
                 trouble = str(err)
@@ -186,7 +190,7 @@ class _Expiry:
                 return self._looked(*self._refused(err))
             else:
                 landed = answer.metadata
-                if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):
+                if self._left(landed):
                     return self._looked(
                         Reason.REFUSED, "the catalog said that it is done, and its answer shows it is not"
                     )
@@ -213,8 +217,7 @@ class _Expiry:
         """What a look at the table says, after an answer that was none, or a refusal of what may be a second copy."""
         with suppress(Exception):
             table = self.catalog.load_table(self.name)
-            left = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} & set(self.going)
-            if str(table.metadata.table_uuid) == self.uuid and not left:
+            if str(table.metadata.table_uuid) == self.uuid and not self._left(table.metadata):
                 # An expiry cannot be told from another's, nor need it be.
                 return self._done(table, table.metadata)
             if refused is not None and not self._is_older(table):
@@ -237,6 +240,19 @@ class _Expiry:
         """The snapshots."""
         return self.reading.snapshots
 
+    def _over(self, table: Table) -> dict[str, int]:
+        """The branches and tags that are to be dropped and are still past their age, each with its snapshot."""
+        over = {end.name for end in ref_ends(table.metadata) if end.over_at_ms <= self.now_ms}
+        refs = table.metadata.refs
+        return {name: refs[name].snapshot_id for name in self.reading.refs if name in over}
+
+    def _left(self, metadata: TableMetadata) -> bool:
+        """Whether something that was to go is still there."""
+        if {snapshot.snapshot_id for snapshot in metadata.snapshots} & set(self.going):
+            return True
+        # Only refs were to go: one of them may be a new one of the same name by now.
+        return not self.going and bool(set(self.dropped) & set(metadata.refs))
+
     def _refusal(self, table: Table) -> Expired | None:
         metadata = table.metadata
         if self._is_older(table):
@@ -254,6 +270,9 @@ class _Expiry:
         if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:
             # They are gone, after a request of ours that was answered otherwise: it has landed.
             return self.unclear(CommitFailedException("a request was refused, and its snapshots are gone"))
+        if not self.going and not self._over(table):
+            why = "nothing of the plan may go any more"
+            return self._looked(Reason.STALE, why) if self.base else self._failed(Refusal(Reason.STALE, why))
         if staying:
             why = f"{len(staying)} of {len(self.going)} snapshots must stay, or are gone, by now"
             return self._failed(Refusal(Reason.STALE, why))
@@ -263,6 +282,7 @@ class _Expiry:
         base = "" if self.base is None else self.base.metadata_location
         lost = lost_refs(self.catalog, table.io, landed, base, self.going)
         why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
+        why += f"; past their age, and dropped: {', '.join(self.dropped)}" if self.dropped else ""
         why += f"; {self.reading.damage}" if self.reading.damage else ""
         done = Outcome(self.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)
         return Expired(done, lost)
@@ -312,7 +332,7 @@ def _behind(metadata: TableMetadata) -> set[int]:
 
 
 def _requirements(
-    catalog: Catalog, table: Table, going: Sequence[int], now_ms: int
+    catalog: Catalog, table: Table, going: Sequence[int], over: Mapping[str, int], now_ms: int
 ) -> tuple[TableRequirement, ...]:
     uuid = AssertTableUUID(uuid=table.metadata.table_uuid)
     if isinstance(catalog, RestCatalog):
@@ -321,14 +341,20 @@ def _requirements(
         seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
         return (uuid, *seen)
     head_id = table.metadata.current_snapshot_id
-    still = AssertStillGoing(snapshot_ids=list(going), head_id=head_id, at_ms=now_ms)
-    return (uuid, still)  # type: ignore[return-value]
+    still: Any = AssertStillGoing(snapshot_ids=list(going), head_id=head_id, at_ms=now_ms)
+    # One that was moved meanwhile is used again: it is not dropped.
+    unmoved = (
+        AssertRefSnapshotId(ref=name, **{"snapshot-id": snapshot_id}) for name, snapshot_id in over.items()
+    )
+    return (uuid, still, *unmoved)
 
 
-def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:
+def _updates(
+    catalog: Catalog, table: Table, going: Sequence[int], over: Iterable[str]
+) -> tuple[TableUpdate, ...]:
     # To REST catalogs one snapshot an update: servers on Iceberg's Java library before 1.9 refuse a list.
     is_rest = isinstance(catalog, RestCatalog)
-    parts = [[one] for one in going] if is_rest else [list(going)]
+    parts = [[one] for one in going] if is_rest else [list(going)] if going else []
     remove = RemoveSnapshotsUpdate if is_rest else RemoveWithLog
     # Table statistics go with their snapshot by themselves; those of partitions would name its file for ever.
     removals: tuple[TableUpdate, ...] = (
@@ -338,6 +364,7 @@ def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[Tabl
             if statistics.snapshot_id in going
         ),
         *(remove(**{"snapshot-ids": part}) for part in parts),
+        *(RemoveSnapshotRefUpdate(**{"ref-name": name}) for name in over),
     )
     tokens = newest_tokens(table.metadata)
     if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):

@@ -20,7 +20,7 @@ from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executors import Executor
 from isotherm.iceberg.compaction.names import leftovers
-from isotherm.iceberg.errors import translated
+from isotherm.iceberg.errors import binding_refused, error_text, translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.store_clock import skew_ms
@@ -29,7 +29,6 @@ from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
-from isotherm.runtime.hanging import NotBegunError
 from isotherm.service.ports import (
     Bound,
     Expired,
@@ -42,7 +41,6 @@ from isotherm.service.ports import (
     Sweep,
     Swept,
     Unavailable,
-    Unreadable,
 )
 
 BINDING_LIMIT_S = 600.0
@@ -104,6 +102,9 @@ class IcebergMaintainer:
         self._commits: Asking[_ToCommit, Mapping[str, Refusal], Sequence[Outcome]] = threads.asking(
             COMMIT_LIMIT_S, commit_wait_s
         )
+        self._manifests: Asking[_ToCommit, Mapping[str, Refusal], Outcome] = threads.asking(
+            COMMIT_LIMIT_S, commit_wait_s
+        )
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
         self._found: dict[str, Sequence[str] | None] = {}
@@ -156,7 +157,7 @@ class IcebergMaintainer:
     def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
         """Bindings that ended since the last call. What cannot be read, or is our mistake, is the partition's own trouble."""
         return [
-            (job_id, _refused(result) if isinstance(result, BaseException) else result)
+            (job_id, binding_refused(result) if isinstance(result, BaseException) else result)
             for job_id, result in self._bindings.ended()
         ]
 
@@ -197,6 +198,27 @@ class IcebergMaintainer:
         first_s = BESIDE_OTHERS_S if others_run else COMMIT_WAIT_S
         return self._commits.go_on(
             lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), first_s=first_s
+        )
+
+    def start_rewriting_manifests(self, job: CompactionJob) -> None:
+        """Begin to make fewer of a table's manifests."""
+
+        def work(ask: Callable[[_ToCommit], Mapping[str, Refusal]]) -> Outcome:
+            return committer.commit_manifests(
+                self._catalog,
+                job,
+                lambda table, jobs: ask((table, jobs)),
+                self._now_ms(),
+                self._pause,
+                self._clock_s,
+            )
+
+        self._manifests.start(work)
+
+    def manifests_rewritten(self, name: str, may_commit: MayCommit) -> Outcome | BaseException | None:
+        """What came of the manifests, or None where it goes on: they are read for seconds, which nobody waits for."""
+        return self._manifests.go_on(
+            lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), first_s=BESIDE_OTHERS_S
         )
 
     def settled(
@@ -241,7 +263,10 @@ class IcebergMaintainer:
     def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
         """Readings that ended since the last call."""
         return [
-            (job_id, result if isinstance(result, ExpiryReading) else Refusal(Reason.STORAGE, _text(result)))
+            (
+                job_id,
+                result if isinstance(result, ExpiryReading) else Refusal(Reason.STORAGE, error_text(result)),
+            )
             for job_id, result in self._readings.ended()
         ]
 
@@ -311,7 +336,10 @@ class IcebergMaintainer:
     def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
         """Searches that ended since the last call."""
         return [
-            (job_id, Refusal(Reason.STORAGE, _text(result)) if isinstance(result, BaseException) else result)
+            (
+                job_id,
+                Refusal(Reason.STORAGE, error_text(result)) if isinstance(result, BaseException) else result,
+            )
             for job_id, result in self._looks.ended()
         ]
 
@@ -330,7 +358,7 @@ class IcebergMaintainer:
         found = []
         for uuid, result in self._sweeps.ended():
             wanted = self._wanted.pop(uuid)
-            broken = Swept(uuid, postponed={mark.path: _text(result) for mark in wanted.marks})
+            broken = Swept(uuid, postponed={mark.path: error_text(result) for mark in wanted.marks})
             found.append(result if isinstance(result, Swept) else broken)
         return found
 
@@ -359,26 +387,9 @@ class IcebergMaintainer:
         self._bindings.close()
         self._executor.stop()
         self._commits.close()
+        self._manifests.close()
         self._expiries.close()
         self._readings.close()
         self._sweeps.close()
         self._looks.close()
         self._searches.close()
-
-
-def _refused(err: BaseException) -> Refusal | Unavailable:
-    """What a binding came to that went wrong: where the catalog or the store is away, nothing is known yet."""
-    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):
-        return err
-    if isinstance(err, NotBegunError):
-        return Unavailable(f"reading its manifests: {_text(err)}")
-    if isinstance(err, TimeoutError):  # it waits, so that the table's others have their turn
-        return Refusal(Reason.UNAVAILABLE, f"reading its manifests: {_text(err)}")
-    if isinstance(err, Unreadable):
-        is_missing = isinstance(err.__cause__, FileNotFoundError)
-        return Refusal(Reason.MISSING_FILE if is_missing else Reason.CORRUPT_FILE, str(err))
-    return Refusal(Reason.UNEXPECTED, f"its files could not be told: {_text(err)}")
-
-
-def _text(err: object) -> str:
-    return f"{type(err).__name__}: {err}"

@@ -3,7 +3,6 @@
 It looks only at what its caller has loaded, and at manifests. It decides nothing and reads no clock.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -12,7 +11,6 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
@@ -35,13 +33,13 @@ from isotherm.contract.summary import (
 )
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
-from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
+from isotherm.core.planner.retention import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshots import (
     astray,
-    history,
     left_at_ms,
     left_long_after_ms,
     operation_of,
@@ -171,6 +169,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         unsupported=unsupported(metadata),
         sortable=kept_names(metadata.schema()),
         unpublished=unpublished(metadata),
+        ref_ends=ref_ends(metadata)[:MOST_REF_ENDS],
     )
 
 
@@ -207,56 +206,6 @@ def _source_type(table: Table, source_id: int) -> str:
     return "unknown"
 
 
-def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
-    """Until when the table's own branches and tags keep its snapshots (`retention.kept_by_refs`).
-
-    What a branch does not state itself the table's properties may state; for `main` those are the policy's to weigh.
-    """
-    least, oldest = (
-        metadata.properties.get(f"history.expire.{name}")
-        for name in ("min-snapshots-to-keep", "max-snapshot-age-ms")
-    )
-    refs = []
-    for name, ref in metadata.refs.items():
-        is_main = name == MAIN_BRANCH
-        if is_main and ref.min_snapshots_to_keep is None and ref.max_snapshot_age_ms is None:
-            continue
-        refs.append(
-            Ref(
-                ref.snapshot_id,
-                ref.snapshot_ref_type is SnapshotRefType.BRANCH,
-                _stated(ref.min_snapshots_to_keep, None if is_main else least),
-                _stated(ref.max_snapshot_age_ms, None if is_main else oldest),
-            )
-        )
-    return kept_by_refs(
-        refs,
-        {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
-        {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
-    )
-
-
-def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
-    """The same, and until when what is staged keeps its parent, and what came on `main` since.
-
-    Iceberg's Java publishes an overwrite of whole partitions only where it finds that parent from the head on.
-    """
-    kept = kept_until_ms(metadata)
-    until_ms: dict[int | None, int] = {}
-    for snapshot in metadata.snapshots:
-        parent = snapshot.parent_snapshot_id
-        if STAGED_AS in summary_of(snapshot):
-            until_ms[parent] = max(until_ms.get(parent, 0), snapshot.timestamp_ms + STAGED_FOR_MS)
-    if not until_ms:
-        return kept
-    needed_ms = 0
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    for snapshot_id in reversed(list(history(parents, metadata.current_snapshot_id))):
-        needed_ms = max(needed_ms, until_ms.get(snapshot_id, 0))
-        kept[snapshot_id] = max(kept.get(snapshot_id, 0), needed_ms)
-    return kept
-
-
 def _strays(metadata: TableMetadata) -> tuple[Astray, ...]:
     left = left_at_ms(metadata)
     return tuple(_stray(snapshot, left.get(snapshot.snapshot_id, 0)) for snapshot in astray(metadata))
@@ -272,17 +221,6 @@ def _stray(snapshot: PyIcebergSnapshot, left_ms: int) -> Astray:
         is_staged=STAGED_AS in summary,
         left_at_ms=left_ms,
     )
-
-
-MOST_STATED = 10**17
-"""Three million years in milliseconds."""
-
-
-def _stated(by_ref: int | None, by_table: str | None) -> int | None:
-    if by_ref is not None or by_table is None:
-        return by_ref
-    # A number that is larger than any that Java has says: for ever.
-    return min(int(by_table), MOST_STATED) if re.fullmatch(r"-?[0-9]{1,100}", by_table, re.ASCII) else None
 
 
 def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int, left_at_ms: int) -> Snapshot:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from isotherm.core.planner.plan import RULES
 from isotherm.core.policy.policy import Policy
-from isotherm.service.parts import Parts
 from isotherm.service.policies.policy_reload import recall_policies
 from isotherm.service.ports import Message
 from isotherm.service.topics.ledger_age import doubt_another_ledger, scan_what_the_ledger_lacks
+from isotherm.service.wiring import Wiring
 
 STEP_BUDGET_S = 2.0
 """A turn of the loop looks at tables for so long, then at events again."""
 
 
 @dataclass(slots=True)
-class Service(Parts):
+class Service(Wiring):
     """The daemon, but for its process: call `start`, then `step` until it is over, then `stop`."""
 
     def start(self) -> None:
@@ -50,6 +50,7 @@ class Service(Parts):
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
             ("ending expiries", self.expiries.finish),
+            ("ending rewrites of manifests", self.manifests.finish),
             ("ending searches", self.searches.finish),
             ("deleting files", self.deletions.turn),
         ):
@@ -71,6 +72,7 @@ class Service(Parts):
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.compactions.stop()
         self.expiries.stop()
+        self.manifests.stop()
         self.searches.stop()
         for what, stop in (("deleting files", self.deletions.stop), ("all work", self.maintainer.stop)):
             self.barrier.guard(f"stopping {what}", stop)

@@ -7,7 +7,7 @@ import pytest
 from isotherm.contract.events import Intent
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import Astray
+from isotherm.core.model.tables import Astray, RefEnd
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Expire, Policy
@@ -28,6 +28,24 @@ def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
 
     assert (few.verdict, many.verdict) == (Verdict.CLEAN, Verdict.DUE)
     assert "of 10580 snapshots may go, due at 529" in few.why
+
+
+def test_branches_and_tags_past_their_own_age_are_due_by_themselves():
+    ends = (RefEnd("q3", NOW - 1), RefEnd("audit", NOW), RefEnd("q4", NOW + HOUR))
+    decision, going = expiry(3, facts=facts(ref_ends=ends))
+    young, _ = expiry(3, facts=facts(ref_ends=ends[2:]))
+
+    assert (decision.verdict, going) == (Verdict.DUE, ())
+    assert decision.why == "past their own age (max-ref-age-ms), and to be dropped: q3, audit"
+    assert young.verdict is Verdict.CLEAN
+    assert expiry(1, facts=facts(ref_ends=ends[2:]))[0].wake.at_ms == NOW + HOUR
+    assert expiry(3, expire=Expire(enabled=False), facts=facts(ref_ends=ends))[0].verdict is Verdict.OFF
+
+
+def test_of_many_branches_and_tags_past_their_age_some_are_named():
+    decision, _ = expiry(3, facts=facts(ref_ends=tuple(RefEnd(f"run-{one}", NOW - 9) for one in range(7))))
+
+    assert decision.why.endswith("dropped: run-0, run-1, run-2, run-3, run-4 and 2 more")
 
 
 def test_the_newest_and_the_young_stay():

@@ -4,6 +4,7 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Unpublished
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from support.builders import DAY, HOUR, MIB, NOW, facts, key, partition, snapshots, table_state, view
@@ -16,10 +17,35 @@ from support.planned import POLICY, on_table
         pytest.param(
             Action.REWRITE_MANIFESTS,
             {"facts": facts(manifests=450, metadata_bytes=90 * MIB), "state": table_state(partitions=100)},
-            Verdict.UNSUPPORTED,
-            "due, but this version cannot rewrite manifests yet: 450 manifests for 100 partitions, 12 would do "
-            "(due 100 above that, at 4 to a partition)",
+            Verdict.DUE,
+            "450 manifests for 100 partitions, 12 would do (due 100 above that, at 4 to a partition)",
             id="too many manifests",
+        ),
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {
+                "facts": facts(
+                    manifests=450, metadata_bytes=90 * MIB, unsupported="it is of format version 1"
+                ),
+                "state": table_state(partitions=100),
+            },
+            Verdict.UNSUPPORTED,
+            "due, but it is of format version 1: 450 manifests for 100 partitions, 12 would do "
+            "(due 100 above that, at 4 to a partition)",
+            id="too many manifests of a table that this version cannot write",
+        ),
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {
+                "facts": facts(
+                    manifests=450, metadata_bytes=90 * MIB, unpublished=(Unpublished("a branch waits", NOW),)
+                ),
+                "state": table_state(partitions=100),
+            },
+            Verdict.WAITING,
+            "due, but a branch waits: 450 manifests for 100 partitions, 12 would do (due 100 above that, at 4 to a "
+            "partition)",
+            id="too many manifests beside what waits to be published",
         ),
         pytest.param(
             Action.REWRITE_MANIFESTS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.manifest import ManifestContent, ManifestFile
 
-from isotherm.iceberg.manifests.merging import MOST, MOST_BYTES, groups, live_entries
+from isotherm.iceberg.manifests.merging import LIMITS, groups, live_entries
 
 KIB, MIB = 1024, 1024**2
 MIN, SIZE = "commit.manifest.min-count-to-merge", "commit.manifest.target-size-bytes"
@@ -100,11 +100,11 @@ def test_the_oldest_are_merged_first_and_no_more_than_a_commit_can_read() -> Non
     found = [manifest(one) for one in reversed(range(1000))]
     (group,) = groups(found, {})
 
-    assert [one.manifest_path for one in group] == [f"m{one:05}" for one in range(MOST)]
+    assert [one.manifest_path for one in group] == [f"m{one:05}" for one in range(LIMITS.most)]
     large = [manifest(one, 3 * MIB) for one in range(100)]
     chosen = groups(large, {})
     assert paths(chosen) == [["m00000", "m00001"], ["m00002", "m00003"]]
-    assert sum(one.manifest_length for group in chosen for one in group) <= MOST_BYTES
+    assert sum(one.manifest_length for group in chosen for one in group) <= LIMITS.most_bytes
     assert groups([manifest(one, 5 * MIB) for one in range(100)], {}) == []
     full = [
         manifest(one, existing_files_count=999, added_files_count=1, deleted_files_count=0)

@@ -13,7 +13,7 @@ from support.deleting import ONLY_EXPIRY as GRACE
 from support.deleting import POLICY, filled, turn, until_files_wait
 from support.faults import FaultyCatalog
 from support.in_process import InProcess
-from support.lab import Lab, event_of, of, started, uuid_of
+from support.lab import EXPIRING, Lab, event_of, of, settle, started, uuid_of
 
 
 @pytest.fixture
@@ -232,4 +232,27 @@ def test_an_expiry_that_landed_is_not_settled_as_failed_by_a_replica_that_lags(t
 
     assert service.ledger.deletions(uuid)["waiting"] >= marked
     assert of(lab, seen.SnapshotsExpired)[0].files_marked == marked
+    service.stop()
+
+
+def test_tags_past_their_own_age_are_dropped_and_what_they_kept_goes_by_the_rules_of_all(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 2, 3, 4, 5):
+        lab.append(table, hour)
+    first = table.refresh().metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().create_tag(first, "q3", max_ref_age_ms=1).commit()
+    table.refresh().manage_snapshots().create_tag(first, "kept").commit()
+    before = table.refresh().scan().to_arrow().num_rows
+    service = started(lab)
+    settle(service)
+
+    assert set(table.refresh().metadata.refs) == {"main", "kept"}
+    assert table.metadata.snapshots[0].snapshot_id == first
+    assert table.scan().to_arrow().num_rows == before
+    table.manage_snapshots().remove_tag("kept").commit()
+    lab.append(table, 6)
+    settle(service)
+
+    assert first not in {one.snapshot_id for one in table.refresh().metadata.snapshots}
     service.stop()

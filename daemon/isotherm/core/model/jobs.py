@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.refusals import Reason, Refusal
 
@@ -35,6 +35,10 @@ table says. Of a small one there would be as many files as before."""
 
 KEY_BYTES = 16
 """What is read of a row of which the key alone is wanted: a number, or a text that a codec has made small."""
+
+
+ON_MANIFESTS = "(manifests)"
+"""The label of a job that takes no file. No partition has such a one: theirs say which values they have."""
 
 
 def keys_bytes(rows: int, size_bytes: int) -> int:
@@ -169,6 +173,11 @@ class CompactionJob:
     executor: ExecutorName = ExecutorName.LOCAL
 
     @property
+    def is_on_manifests(self) -> bool:
+        """Whether it takes no file, and makes fewer of its table's manifests (`job_on_manifests`)."""
+        return self.partition_label == ON_MANIFESTS
+
+    @property
     def without_files(self) -> Self:
         """All that it takes to find out what became of it, and what it wrote. Its files may be a million."""
         return replace(self, data_files=(), delete_files=(), staying=(), bystanders=frozenset())
@@ -207,6 +216,27 @@ class CompactionJob:
     def deletion_vectors(self) -> tuple[LiveFile, ...]:
         """Those that name the rows of one data file, as a bitmap."""
         return tuple(file for file in self.delete_files if file.kind is FileKind.DELETION_VECTORS)
+
+
+def job_on_manifests(
+    job_id: str, table: TableId, snapshot_id: int, sequence_number: int, policy_hash: str, why: str
+) -> CompactionJob:
+    """A job that takes no file: of its table's manifests fewer are made."""
+    return CompactionJob(
+        job_id=job_id,
+        table=table,
+        partition=UNPARTITIONED,
+        partition_label=ON_MANIFESTS,
+        spec_id=0,
+        base_snapshot_id=snapshot_id,
+        base_sequence_number=sequence_number,
+        data_files=(),
+        delete_files=(),
+        bystanders=frozenset(),
+        target_size_bytes=0,
+        policy_hash=policy_hash,
+        why=why,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +305,10 @@ class Rewrite:
     def all_files(self) -> tuple[WrittenFile, ...]:
         """Data and delete files."""
         return self.files + self.merged.files
+
+
+NOTHING_WRITTEN = Rewrite("", (), 0, 0, 0, 0, 0, 0, 0, 0.0, 0)
+"""Of a job that takes no file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,15 @@ class Astray:
     """When `main` last left it, as far as the table's own log says; it counts from then. 0 where that says nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefEnd:
+    """A branch or a tag that the table's owner has given an age (`max-ref-age-ms`)."""
+
+    name: str
+    over_at_ms: int
+    """From then on the specification has it dropped by whoever expires snapshots."""
+
+
 UNPUBLISHED_FOR_MS = DAY_MS
 """What is older is forgotten, or will not be published: a branch that stays must not keep a table from being compacted."""
 
@@ -123,4 +132,6 @@ class TableFacts:
     """The names of the columns by which rows can be sorted; None where that is not known, or they are too many."""
     unpublished: tuple[Unpublished, ...] = ()
     """Of what waits to be published, newest first: some, of which one waits whenever any does."""
+    ref_ends: tuple[RefEnd, ...] = ()
+    """Of the branches and tags with an age of their own, those that are over first, the soonest first."""
     confirmed_at_ms: int = 0

@@ -13,6 +13,7 @@ from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Action, Take
 from isotherm.core.planner.file_selection import rewritten, taken
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import View
+from isotherm.core.planner.whole_table import well_filled
 from isotherm.core.policy.policy import Policy
 
 MAX_ROUNDS = 10
@@ -73,11 +74,14 @@ def _done(view: View, request: Request, now_ms: int) -> View:
     """The view after work on the table as a whole. What is found in its folders is nothing that the planner sees."""
     action = request.decision.action
     view = replace(view, last_done_ms={**view.last_done_ms, action: now_ms})
+    if action is Action.REWRITE_MANIFESTS:
+        return replace(view, facts=replace(view.facts, manifests=well_filled(view.facts)))
     if action is not Action.EXPIRE:
         return view
     going = set(request.snapshots)
     kept = tuple(s for s in view.snapshots or () if s.snapshot_id not in going)
-    return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
+    ends = tuple(end for end in view.facts.ref_ends if end.over_at_ms > now_ms)
+    return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept), ref_ends=ends))
 
 
 def _work(view: View, request: Request) -> FileStats:

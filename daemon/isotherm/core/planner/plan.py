@@ -20,6 +20,7 @@ from isotherm.core.partitions import is_whole_interval, label, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
+from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_limits import (
@@ -34,14 +35,14 @@ from isotherm.core.planner.minor import Old, advice, old_files
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
-from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
+from isotherm.core.planner.whole_table import decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.policy.sort_text import why_not
 from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 45
+RULES = 47
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0

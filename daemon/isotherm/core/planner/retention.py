@@ -24,7 +24,7 @@ take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
 SHOWN = 5
-"""Readers that a why names."""
+"""Readers, and branches and tags, that a why names."""
 LOOKED_BEFORE_MS = HOUR_MS
 """A writer looks at the table, plans what it will touch, and only then says so."""
 

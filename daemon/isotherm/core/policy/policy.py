@@ -220,7 +220,8 @@ class Expire(StrictModel):
     """Due also when the oldest snapshot could have gone this long ago, however few may go."""
     max_reader_lag: Span = 14 * 86_400_000
     """A reader that says up to where it has read (`isotherm reader`) keeps that snapshot and all later ones, but for no longer
-    than this after the next one came: then it is told (an alert), and what it has not read may go. 0 keeps nothing for readers."""
+    than this after something came that it has not read (rewrites do not count): then it is told (an alert), and what it has
+    not read may go. 0 keeps nothing for readers."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
     """Due also when metadata.json is larger than this and a quarter of the snapshots may go, if these are a sixteenth of
     its bytes: each commit writes it. Where most of its snapshots are Isotherm's own, as with a backlog of many small
@@ -232,12 +233,13 @@ class Expire(StrictModel):
 
 
 class Manifests(StrictModel):
-    """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
-    it. It has no job for it yet: only manifests that a compaction has to write anyway are regrouped.
+    """When a table's small manifests are rewritten: neighbours by partition become one of 8 MiB, so that a reader opens few.
+    Data and delete files stay as they are, so it is done in hot partitions too. A compaction regroups the manifests
+    that it has to write by itself.
     """
 
     enabled: bool = True
-    """Whether manifests of this table are regrouped."""
+    """Whether manifests of this table are rewritten."""
     min_count: Annotated[Count, Field(ge=2)] = 100
     """Never due with fewer than so many more manifests than would do."""
     max_per_partition: float = Field(4, gt=0, le=MAX_COUNT)

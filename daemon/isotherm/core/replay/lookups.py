@@ -17,7 +17,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.partition_backoff import setback
-from isotherm.core.planner.whole_table import EXPIRED_AT_ONCE
+from isotherm.core.planner.expiry import EXPIRED_AT_ONCE
 from isotherm.core.policy.policy import Policy
 
 DUE_AT_ONCE = 100

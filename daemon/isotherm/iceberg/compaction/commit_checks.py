@@ -34,15 +34,10 @@ def check_table(
     Raises:
         RefusalError: it is not.
     """
-    if metadata.format_version not in COMPACTED:
-        raise RefusalError(
-            Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
-        )
+    check_main(job, metadata, now_ms)
     if rewrite.has_row_ids is not (metadata.format_version >= WITH_ROW_IDS):
         why = f"{job.table.name} has format version {metadata.format_version} by now: rows have ids from 3 on"
         raise RefusalError(Reason.FORMAT, why)
-    if why := misplaced_table(metadata):
-        raise RefusalError(Reason.LOCATION, why)
     if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:
         raise RefusalError(
             Reason.SCHEMA,
@@ -51,8 +46,6 @@ def check_table(
         )
     if job.spec_id not in metadata.specs():
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-    if why := waits_to_be_published(metadata, now_ms):
-        raise RefusalError(Reason.STAGED, why)
     other = rewritten_by_others(metadata) if job.converts_equality else None
     if other is not None:
         # An open rewrite of theirs keeps its files' old sequence number, so that younger equality deletes still apply to
@@ -71,6 +64,22 @@ def check_table(
     if name_mapping_of(metadata) != rewrite.name_mapping:
         # Files without field ids mean something else now, and what was written of them has ids.
         raise RefusalError(Reason.SCHEMA, f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
+
+
+def check_main(job: CompactionJob, metadata: TableMetadata, now_ms: int) -> None:
+    """Check what holds for each commit that moves `main`, and is all where no file comes or leaves.
+
+    Raises:
+        RefusalError: it may not be moved.
+    """
+    if metadata.format_version not in COMPACTED:
+        raise RefusalError(
+            Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
+        )
+    if why := misplaced_table(metadata):
+        raise RefusalError(Reason.LOCATION, why)
+    if why := waits_to_be_published(metadata, now_ms):
+        raise RefusalError(Reason.STAGED, why)
 
 
 def check_files(rewrite: Rewrite, io: FileIO) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pyiceberg.catalog import Catalog
 from tenacity.nap import sleep
 
-from isotherm.core.model.jobs import Outcome, OutcomeKind, Swap
+from isotherm.core.model.jobs import NOTHING_WRITTEN, CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.one_commit import Commit, DamagedError, MayCommit
 from isotherm.iceberg.compaction.proof import mismatch
@@ -69,3 +69,28 @@ def commit_compactions(
                 written = []
             ends |= commit.ends
     return [ends[swap.job.job_id] for swap in swaps]
+
+
+def commit_manifests(
+    catalog: Catalog,
+    job: CompactionJob,
+    may_commit: MayCommit,
+    now_ms: int,
+    pause: Callable[[float], None] = sleep,
+    clock_s: Callable[[], float] = monotonic_s,
+) -> Outcome:
+    """Make fewer of a table's manifests, by the same protocol; never raises for what the world may do.
+
+    Every entry says what it said before, and what was written is read back and compared.
+
+    Args:
+        catalog: PyIceberg's catalog.
+        job: on the manifests of a table (`job_on_manifests`).
+        may_commit: asked before each request.
+        now_ms: the time, for the snapshot.
+        pause: waits so many seconds between two attempts.
+        clock_s: the monotonic clock.
+    """
+    swap = Swap(job, NOTHING_WRITTEN)
+    commit = Commit(catalog, [swap], may_commit, now_ms, pause, clock_s, rewrites_manifests=True)
+    return commit.run()[job.job_id]

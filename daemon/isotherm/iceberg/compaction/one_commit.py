@@ -16,7 +16,7 @@ from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.commit_refusals import is_busy, is_lost_race, is_refusal
-from isotherm.iceberg.compaction.commit_checks import check_files, check_table
+from isotherm.iceberg.compaction.commit_checks import check_files, check_main, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.patient_load import NOT_FOUND, PATIENCE_S, load_table
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_for
@@ -60,6 +60,8 @@ class Commit:
     now_ms: int
     pause: Callable[[float], None]
     clock_s: Callable[[], float]
+    rewrites_manifests: bool = False
+    """Whether its one swap is about the table's manifests, and no file comes or leaves."""
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
@@ -84,7 +86,14 @@ class Commit:
 
     def _new_snapshot(self) -> ReplaceSnapshot:
         is_metastore = isinstance(self.catalog, MetastoreCatalog)
-        return ReplaceSnapshot(tuple(self.swaps), is_metastore, self.now_ms, self.known, self.written)
+        return ReplaceSnapshot(
+            tuple(self.swaps),
+            is_metastore,
+            self.now_ms,
+            self.known,
+            self.written,
+            rewrites_manifests=self.rewrites_manifests,
+        )
 
     @property
     def name(self) -> str:
@@ -210,10 +219,13 @@ class Commit:
         return (last_sequence_number(metadata) or 0) < self.asserted_number
 
     def _live(self, table: Table) -> list[LiveEntry]:
+        """The live files of the jobs' partitions."""
         metadata = table.metadata
         head = metadata.current_snapshot()
         if head is None:
             raise RefusalError(Reason.CONFLICT, f"{self.name} has no current snapshot any more")
+        if self.rewrites_manifests:
+            return []
         try:
             keys = {swap.job.partition for swap in self.swaps}
             return live_files_of(metadata, table.io, head, keys, self.known)
@@ -240,6 +252,9 @@ class Commit:
         for swap in self.swaps:
             job, rewrite = swap.job, swap.rewrite
             try:
+                if self.rewrites_manifests:
+                    check_main(job, table.metadata, self.now_ms)
+                    continue
                 check_table(job, rewrite, table.metadata, of_partition[job.partition], self.now_ms)
                 check_files(rewrite, table.io)
             except RefusalError as err:

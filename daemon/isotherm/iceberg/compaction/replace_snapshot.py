@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -26,6 +27,7 @@ from pyiceberg.table.update import (
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.summary import BEHIND_MS
 from isotherm.core.model.jobs import Swap
+from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.assert_unmoved import AssertUnmoved
 from isotherm.iceberg.compaction.leaving_files import leaving_files
 from isotherm.iceberg.compaction.replace_summary import no_numbers, summary
@@ -49,11 +51,15 @@ class ReplaceSnapshot:
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
     manifests: ReplacedManifests = field(init=False)
+    rewrites_manifests: bool = False
+    """Whether the manifests themselves are what the commit is about, and no file leaves."""
     left_out: tuple[str, ...] = ()
     """Totals that the parent's summary has and that are no numbers: Iceberg's Java leaves them out as well."""
 
     def __post_init__(self) -> None:
-        self.manifests = ReplacedManifests(self.swaps, self.known, self.written)
+        self.manifests = ReplacedManifests(
+            self.swaps, self.known, self.written, rewrites=self.rewrites_manifests
+        )
 
     @property
     def snapshot_id(self) -> int:
@@ -82,6 +88,7 @@ class ReplaceSnapshot:
         before = {} if head.summary is None else head.summary.additional_properties
         self.left_out = no_numbers(before)
         manifests = self.manifests.replaced(table, listed, leaving)
+        counted = self._counted(listed, manifests) if self.rewrites_manifests else {}
         self.written.append(location)
         row_ids = write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests
@@ -95,7 +102,7 @@ class ReplaceSnapshot:
             # it was, PyIceberg would make it the present time, which may lie before that of the snapshot.
             timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1),
             manifest_list=location,
-            summary=summary(self.swaps, chain.from_iterable(leaving.values()), before, self.now_ms),
+            summary=summary(self.swaps, chain.from_iterable(leaving.values()), before, self.now_ms, counted),
             schema_id=metadata.current_schema_id,
             first_row_id=first_row_id,
             added_rows=None if first_row_id is None else row_ids,
@@ -104,6 +111,26 @@ class ReplaceSnapshot:
             AddSnapshotUpdate(snapshot=snapshot),
             self._ref(metadata),
         )
+
+    def _counted(self, listed: Sequence[ManifestFile], manifests: Sequence[ManifestFile]) -> dict[str, str]:
+        """What the summary says of manifests, in the words of Iceberg's own rewrite of them.
+
+        Raises:
+            RefusalError: there are no fewer than before.
+        """
+        before, after = ({one.manifest_path for one in some} for some in (listed, manifests))
+        if len(manifests) >= len(listed):
+            if self.manifests.merged:
+                raise RefusalError(Reason.CONFLICT, "other commits have replaced its manifests meanwhile")
+            why = f"of {len(listed)} manifests no two can be made one{self.manifests.unmerged}"
+            raise RefusalError(Reason.NOTHING_TO_DO, why)
+        processed = sum(one.existing_files_count or 0 for one in manifests if one.manifest_path not in before)
+        return {
+            "manifests-created": str(len(after - before)),
+            "manifests-kept": str(len(after & before)),
+            "manifests-replaced": str(len(before - after)),
+            "entries-processed": str(processed),
+        }
 
     def told(self) -> str:
         """The snapshot in words, for people."""

@@ -30,10 +30,11 @@ def summary(
     leaving: Iterable[LiveEntry],
     before: Mapping[str, str],
     now_ms: int,
+    of_manifests: Mapping[str, str],
 ) -> Summary:
     """The counters that Spark's own rewrite writes, and whose work it is.
 
-    Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
+    `of_manifests` has those of a rewrite of manifests, or none. Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
     """
     counts, vectors = UpdateMetrics(), 0
     for swap in swaps:
@@ -65,8 +66,9 @@ def summary(
     ours = {JOB_ID: first.job_id, POLICY_HASH: first.policy_hash, COMMITTED_AT: str(now_ms)}
     if len(ids) > 1:
         ours[JOB_IDS] = ",".join(ids)
-    touched = {"changed-partition-count": str(len({swap.job.partition for swap in swaps}))}
-    return Summary(operation=Operation.REPLACE, **said, **touched, **totals, **ours)
+    touched = 0 if of_manifests else len({swap.job.partition for swap in swaps})
+    partitions = {"changed-partition-count": str(touched)}
+    return Summary(operation=Operation.REPLACE, **said, **partitions, **of_manifests, **totals, **ours)
 
 
 def _add(rewrite: Rewrite, counts: UpdateMetrics) -> None:

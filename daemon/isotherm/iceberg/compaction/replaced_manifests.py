@@ -20,9 +20,11 @@ from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
 from isotherm.iceberg.manifests.regrouping import MOST_VALUES, alike, divided, values_in
+from isotherm.iceberg.manifests.rewriting import EntrySum, groups_to_rewrite
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,
+    as_listed,
     deleted,
     existing,
     next_row_id,
@@ -72,6 +74,8 @@ class ReplacedManifests:
     """Files that leave with deletes that name them, and the job of each."""
     unmerged: str = ""
     """Why manifests that should have been merged stay as they are, if some do."""
+    rewrites: bool = False
+    """Whether the manifests themselves are what the commit is about: then as many are merged as there are reasons for."""
 
     def replaced(
         self, table: Table, listed: Iterable[ManifestFile], leaving: Mapping[str, Iterable[LiveEntry]]
@@ -171,7 +175,7 @@ class ReplacedManifests:
         """
         if self.merged is None:
             self.merged = {}
-            for group in groups(self._settled(table, kept), table.metadata.properties):
+            for group in self._groups(table, kept):
                 if (one := self._one_of(table, group)) is not None:
                     self.merged[tuple(_which(manifest) for manifest in group)] = one
         listed = {_which(manifest) for manifest in kept}
@@ -183,6 +187,13 @@ class ReplacedManifests:
                 found.append(one)
                 gone.update(some)
         return found + [manifest for manifest in kept if _which(manifest) not in gone]
+
+    def _groups(self, table: Table, kept: list[ManifestFile]) -> list[tuple[ManifestFile, ...]]:
+        """Those of which one each is to be made."""
+        settled = self._settled(table, kept)
+        if self.rewrites:
+            return groups_to_rewrite(table.metadata, settled)
+        return groups(settled, table.metadata.properties)
 
     def _settled(self, table: Table, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
         """Those whose rows have their ids: to what no commit of version 3 has listed yet, the next one assigns them.
@@ -198,24 +209,32 @@ class ReplacedManifests:
 
     def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
         """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
+        said = EntrySum()
         live = (
-            existing(entry)
+            said.with_entry(existing(entry)) if self.rewrites else existing(entry)
             for manifest in group
-            for entry in entries(
-                Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length), manifest
-            )
+            for entry in _entries(table, manifest)
             if entry.status != ManifestEntryStatus.DELETED
         )
         try:
             one = self._write(table, group[0].partition_spec_id, group[0].content, live)
+            written = EntrySum.of(self._read_back(table, one)) if self.rewrites else said
         except Exception as err:  # noqa: BLE001 (a damaged one is no reason against a swap that does not concern it)
             why = f"{type(err).__name__}: {err}"
         else:
-            if one.existing_files_count == live_entries(group):
+            if one.existing_files_count == live_entries(group) and written == said:
                 return one
             why = f"they hold {one.existing_files_count} files, their list says {live_entries(group)}"
+            if written != said:
+                why = f"read back, {one.manifest_path} does not say what they say"
         self.unmerged += f"; {len(group)} manifests from {group[0].manifest_path} on are not merged: {why}"
         return None
+
+    def _read_back(self, table: Table, manifest: ManifestFile) -> Iterator[ManifestEntry]:
+        """What readers will find in a manifest that was written, once it is listed."""
+        number, first = table.metadata.next_sequence_number(), next_row_id(table.metadata)
+        (listed,), _ = as_listed([manifest], number, first)
+        return _entries(table, listed)
 
     def _new(self, table: Table) -> Iterator[ManifestFile]:
         """What the jobs have written, a manifest for each spec, of data and of deletes."""
@@ -255,8 +274,7 @@ class ReplacedManifests:
         one no row was written. Which deletes apply to it there, readers do not agree about.
         """
         files = {file for _, file in leaving}
-        written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
-        for entry in entries(written, manifest):
+        for entry in _entries(table, manifest):
             if entry.status == ManifestEntryStatus.DELETED:
                 continue  # by an earlier snapshot: that is its news, not ours
             if identity(entry) not in files:
@@ -278,6 +296,10 @@ class ReplacedManifests:
         location = metadata_location(table.metadata, name)
         self.written.append(location)
         return write_manifest(table.io, table.metadata, location, spec_id, content, self.snapshot_id, entries)
+
+
+def _entries(table: Table, manifest: ManifestFile) -> Iterator[ManifestEntry]:
+    return entries(Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length), manifest)
 
 
 def metadata_location(metadata: TableMetadata, name: str) -> str:

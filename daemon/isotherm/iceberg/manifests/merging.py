@@ -6,6 +6,8 @@ files writes manifests anyway, so it merges small ones along, as the table's pro
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import TableProperties
@@ -13,11 +15,30 @@ from pyiceberg.utils.properties import property_as_int
 
 from isotherm.contract.properties import says
 
-MOST = 200
-MOST_BYTES = 16 * 1024**2
-MOST_ENTRIES = 20_000
-"""So many manifests are read in one commit at most, so much of them, and so many entries: some seconds, of which 4,000
-entries with twenty columns of bounds take one. The rest waits for the next commit."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many manifests are read at most, how much of them, and how many entries."""
+
+    most: int
+    most_bytes: int
+    most_entries: int
+
+    def hold(self, group: Sequence[ManifestFile]) -> bool:
+        """Whether so many may be read."""
+        left = self.without(group)
+        return min(left.most, left.most_bytes, left.most_entries) >= 0
+
+    def without(self, group: Sequence[ManifestFile]) -> Self:
+        """What is left of them once some were read."""
+        size_bytes = sum(manifest.manifest_length for manifest in group)
+        entries = sum(map(_entries, group))
+        return type(self)(self.most - len(group), self.most_bytes - size_bytes, self.most_entries - entries)
+
+
+LIMITS = Limits(most=200, most_bytes=16 * 1024**2, most_entries=20_000)
+"""Of one commit that swaps files: some seconds, of which 4,000 entries with twenty columns of bounds take one. The rest waits
+for the next commit."""
 
 
 def groups(
@@ -40,31 +61,26 @@ def groups(
         TableProperties.MANIFEST_TARGET_SIZE_BYTES,
         TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
     )
-    size = min(size, MOST_BYTES)
+    size = min(size, LIMITS.most_bytes)
     least = _number(
         properties,
         TableProperties.MANIFEST_MIN_MERGE_COUNT,
         TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT,
     )
     alike: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
-    for manifest in _clear(manifests):
+    for manifest in clear(manifests):
         if manifest.manifest_length < size:
             alike.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
     found: list[tuple[ManifestFile, ...]] = []
-    left, left_bytes, left_entries = MOST, MOST_BYTES, MOST_ENTRIES
+    left = LIMITS
+    of_one = Limits(LIMITS.most, size, LIMITS.most_entries)
     for small in alike.values():
-        packed = _packed(sorted(small, key=_age), size) if len(small) >= max(least, 2) else []
-        for group in packed:
-            size_bytes = sum(manifest.manifest_length for manifest in group)
-            entries = sum(map(_entries, group))
-            fits = len(group) <= left and size_bytes <= left_bytes and entries <= left_entries
-            if len(group) > 1 and fits:
+        if len(small) < max(least, 2):
+            continue
+        for group in packed(sorted(small, key=_age), of_one):
+            if len(group) > 1 and left.hold(group):
                 found.append(group)
-                left, left_bytes, left_entries = (
-                    left - len(group),
-                    left_bytes - size_bytes,
-                    left_entries - entries,
-                )
+                left = left.without(group)
     return found
 
 
@@ -78,7 +94,7 @@ def live_entries(manifests: Iterable[ManifestFile]) -> int | None:
     return total
 
 
-def _clear(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+def clear(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
     """Those of which a list says how many files they hold, and that it names once.
 
     Readers have the rows of one that is named twice twice. What takes its place could take that of both.
@@ -98,18 +114,17 @@ def _entries(manifest: ManifestFile) -> int:
     return sum(count or 0 for count in counts)
 
 
-def _packed(manifests: Sequence[ManifestFile], size: int) -> list[tuple[ManifestFile, ...]]:
-    """Neighbours together, up to a size, and no more than one commit reads."""
-    packed: list[list[ManifestFile]] = [[]]
-    full = entries = 0
+def packed(manifests: Sequence[ManifestFile], limits: Limits) -> list[tuple[ManifestFile, ...]]:
+    """Neighbours together, as many as one may hold."""
+    found: list[list[ManifestFile]] = []
+    left = limits
     for manifest in manifests:
-        is_full = full + manifest.manifest_length > size or entries + _entries(manifest) > MOST_ENTRIES
-        if packed[-1] and (is_full or len(packed[-1]) == MOST):
-            packed.append([])
-            full = entries = 0
-        packed[-1].append(manifest)
-        full, entries = full + manifest.manifest_length, entries + _entries(manifest)
-    return [tuple(group) for group in packed]
+        if not found or not left.hold([manifest]):
+            found.append([])
+            left = limits
+        found[-1].append(manifest)
+        left = left.without([manifest])
+    return [tuple(group) for group in found]
 
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -21,6 +21,9 @@ MOST_VALUES = 400_000
 or 3,000 entries with twenty columns. Manifests that hold more are written anew one after the other, and not regrouped."""
 
 
+Comparable = tuple[bool, str, bool, Any]
+
+
 def alike(manifests: Iterable[ManifestFile]) -> list[tuple[ManifestFile, ...]]:
     """Those of some manifests whose entries may be put together: of one spec and content, two at least, and not too large.
 
@@ -52,13 +55,14 @@ def values_in(entry: ManifestEntry) -> int:
     return 1 + sum(len(one) for one in entry.data_file._data if isinstance(one, dict))  # noqa: SLF001 (whatever it has)
 
 
-def _place(entry: ManifestEntry) -> tuple[tuple[bool, str, bool, Any], ...]:
+def _place(entry: ManifestEntry) -> tuple[Comparable, ...]:
     """A partition's values, those that are null last. No two of different types are compared, and no NaN with a number."""
     record = entry.data_file.partition
-    return tuple(map(_comparable, (record[place] for place in range(len(record)))))
+    return tuple(map(comparable, (record[place] for place in range(len(record)))))
 
 
-def _comparable(value: Any) -> tuple[bool, str, bool, Any]:
+def comparable(value: Any) -> Comparable:
+    """A value of a partition by which it is put in order, or None: that comes last."""
     is_null, is_nan = value is None, value != value  # noqa: PLR0124 (which NaN alone is)
     return is_null, type(value).__name__, is_nan, 0 if is_null or is_nan else value
 

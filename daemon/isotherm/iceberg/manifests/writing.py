@@ -200,7 +200,7 @@ def write_manifest_list(
     """
     version = _version(metadata)
     first = next_row_id(metadata)
-    listed, assigned = _listed(manifests, sequence_number, first)
+    listed, assigned = as_listed(manifests, sequence_number, first)
     with AvroOutputFile[ManifestFile](
         io.new_output(location),
         file_schema=MANIFEST_LIST_FILE_SCHEMAS[version],
@@ -229,7 +229,7 @@ def _version(metadata: TableMetadata) -> Literal[2, 3]:
     return 3 if metadata.format_version == 3 else 2
 
 
-def _listed(
+def as_listed(
     manifests: Iterable[ManifestFile], sequence_number: int, first: int | None
 ) -> tuple[list[ManifestFile], int]:
     """Manifests with what the list assigns, and how many row ids that takes.

@@ -11,37 +11,32 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
-from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.observations import JobStarted, TrySoon
+from isotherm.core.observations import JobStarted
 from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.job_cancellation import disturbance
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
+from isotherm.service.jobs.own_commits import OwnCommits
 from isotherm.service.jobs.running_compactions import RunningCompactions
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import (
     Bound,
-    Catalog,
     EventSource,
     Listener,
     LoadedTable,
     Maintainer,
     MayCommit,
-    TableMissing,
     Unavailable,
 )
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.tables.follow import Follower
-from isotherm.service.tables.loads_in_time import loaded_in_time
-from isotherm.service.topics.announcer import Announcer
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.intake import Touched
 from isotherm.store.fold import Fold
@@ -55,14 +50,13 @@ class Compactions(RunningCompactions):
     fold: Fold
     ledger: Ledger
     events: EventSource
-    catalog: Catalog
     maintainer: Maintainer
     follower: Follower
     last_look: LastLook
     verdicts: Verdicts
     holds: Holds
     owned: Owned
-    announcer: Announcer
+    own_commits: OwnCommits
     deletions: Deletions
     clocks: Clocks
     operations: Operations
@@ -246,12 +240,12 @@ class Compactions(RunningCompactions):
             self.holds.lift(uuid, HoldKind.QUARANTINE, job.partition)
             self.deletions.mark_leftovers(job, outcome.leftovers)
             if not is_followed:
-                self._follow(name, outcome.snapshot_id)
+                self.own_commits.follow(name, outcome.snapshot_id)
             state = self.fold.states(uuid, [job.partition]).get(job.partition)
             operation = replace(operation, files_after=0 if state is None else state.data_total.files)
         elif outcome.kind is OutcomeKind.FAILED:
             others = (*operation.written, *outcome.leftovers)
-            loaded = self._found(operation.table)
+            loaded = self.own_commits.found(operation.table)
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
             refusal = Refusal(outcome.reason, outcome.why)
             if refusal.reason is Reason.MISMATCH:
@@ -268,26 +262,6 @@ class Compactions(RunningCompactions):
         resolved = None if row is None else self.verdicts.policy_of(row)
         rest_ms = int((resolved.policy if resolved else Policy()).compact.rest)
         self.holds.set_back(operation.table, operation.partition, refusal, rest_ms)
-
-    def _found(self, table: TableId) -> LoadedTable | None:
-        """The table with this uuid, or None where it is not found."""
-        row = self.fold.table(table.uuid)
-        if (loaded := self.follower.loaded(table.uuid)) is not None:
-            return loaded
-        try:
-            return self.catalog.load(table.name if row is None else row.state.table.name)
-        except (Unavailable, TableMissing):
-            return None
-
-    def _follow(self, name: str, snapshot_id: int | None) -> None:
-        """Take our own snapshot into the state and announce it."""
-        try:
-            loaded = self.follower.confirm(name)
-            if loaded is not None and snapshot_id is not None:
-                self.announcer.announce(loaded.table.uuid, [snapshot_id])
-        except (Unavailable, TableMissing) as err:
-            self.follower.suspects.add(name)
-            self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
 
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""
@@ -359,14 +333,8 @@ class Compactions(RunningCompactions):
             self._set_back(operation, crashed)
             self._touch(operation)
             return True
-        row = self.fold.table(operation.table.uuid)
-        names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
         may_land = self.now_ms() - operation.unheard_since_ms < LATE_MS
-        reading = self.follower.reading_time.of(operation.table)
-        with loaded_in_time(self.catalog.load) as load, reading as go_on:
-            outcome = self.maintainer.settled(
-                load, names, job, operation.asserted_head_id, may_land=may_land, go_on=go_on
-            )
+        outcome = self.own_commits.settled(operation, job, may_land=may_land)
         if outcome is not None:
             self._close(operation, job, outcome)
         return outcome is not None

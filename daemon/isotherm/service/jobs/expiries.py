@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from zlib import crc32
 
-from isotherm.core.deletion import Cause, Mark
+from isotherm.core.deletion import Cause, Mark, together_ms
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.outside import Outside
@@ -51,19 +50,6 @@ UNSEEN_VERSIONS = (
     "(metadata-log), or they cannot be read: so nobody can say whether a tag came meanwhile and was dropped"
 )
 """Some servers of REST keep no metadata-log. Then this is so after each expiry."""
-
-
-def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
-    """When files of a table may go whose grace begins now: at its end, together with those of about that time.
-
-    The proof before a deletion costs what stays in the table, however few the files are. So there is one for each
-    grace, not for each expiry, and a file waits for one to two graces. Proofs are made one after another, so each table
-    has a time of its own in the grace: else those of all tables would come due together, at midnight.
-    """
-    if grace_ms <= 0:
-        return now_ms
-    shift_ms = crc32(uuid.encode()) * grace_ms >> 32
-    return -(-(now_ms + grace_ms - shift_ms) // grace_ms) * grace_ms + shift_ms
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,7 +162,7 @@ class Expiries:
         if isinstance(reading, Refusal):
             del self._running[job_id]
             self._failed(operation, reading)
-        elif not reading.snapshots:
+        elif not reading.snapshots and not reading.refs:
             del self._running[job_id]
             self._failed(operation, Refusal(Reason.STALE, "nothing of the plan may go any more"))
         else:
@@ -246,8 +232,10 @@ class Expiries:
         may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
         if operation.base_metadata and may_land and self.now_ms() - operation.unheard_since_ms < LATE_MS:
             return False  # it may be on its way yet
-        why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
-        self._failed(operation, Refusal(Reason.CANCELLED, why + "has the snapshots"))
+        why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'})"
+        self._failed(
+            operation, Refusal(Reason.CANCELLED, why + ", and the table has the snapshots" * bool(wanted))
+        )
         return True
 
     def _send(self, job_id: str, reading: ExpiryReading) -> bool:
@@ -320,8 +308,8 @@ class Expiries:
             self.follower.suspects.add(name)
             return
         # Where it failed, and a request lands after all, its files stay as orphans.
-        is_over = outcome.kind is OutcomeKind.FAILED
-        self.operations.end(operation, outcome, settle_marks=self._dropped(operation) if is_over else None)
+        is_failed = outcome.kind is OutcomeKind.FAILED
+        self.operations.end(operation, outcome, settle_marks=self._dropped(operation) if is_failed else None)
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
         """Why nothing may be expired now, or None."""

@@ -94,13 +94,17 @@ class LastLook:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
             return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
-        if not resolved.policy.compact.enabled:
+        if job.is_on_manifests and not resolved.policy.manifests.enabled:
+            return Refusal(Reason.POLICY, "it does not rewrite this table's manifests any more")
+        if not job.is_on_manifests and not resolved.policy.compact.enabled:
             return Refusal(Reason.POLICY, "it does not compact this table any more")
         stopped = self.holds.stops(job.table.uuid)
         if stopped is not None:
             return stopped
         if (doubt := self.clocks.trouble()) is not None:
             return Refusal(Reason.CLOCK, doubt)
+        if job.is_on_manifests:
+            return None  # no file comes or leaves, so nobody asks which partition is hot
         if job.converts_equality and (why := why_not_converted(row.facts)) is not None:
             return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy, beside_appends=job.beside_appends)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen
+from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen, together_ms
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -20,7 +20,7 @@ from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions, age_ms
-from isotherm.service.jobs.expiries import MARKED_AT_ONCE, together_ms
+from isotherm.service.jobs.expiries import MARKED_AT_ONCE
 from isotherm.service.jobs.neighbours import neighbours_of
 from isotherm.service.jobs.operations import Operations, begun
 from isotherm.service.jobs.table_ownership import MOVED, Owned

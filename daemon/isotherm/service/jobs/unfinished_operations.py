@@ -93,4 +93,4 @@ class UnfinishedOperations:
         """Look for the fate of an operation. Returns whether it is known now."""
         if operation.action is Action.COMPACT:
             return self.compactions.settle(operation, job)
-        return self.table_work.settle(operation)
+        return self.table_work.settle(operation, job)

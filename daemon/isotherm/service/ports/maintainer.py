@@ -33,6 +33,8 @@ class ExpiryReading:
     """What only they reach."""
     seen: Seen | None
     """How far the table's history went, or None where its format does not tell."""
+    refs: tuple[str, ...] = ()
+    """Branches and tags that are past their own age: they are dropped, and what they kept goes another time."""
     damage: str = ""
     """Why files stay that would go if everything could be read."""
 
@@ -149,6 +151,14 @@ class Maintainer(Protocol):
 
         `may_commit` is asked last before each request, by this call: which of the jobs must not be committed, and why.
         """
+        ...
+
+    def start_rewriting_manifests(self, job: CompactionJob) -> None:
+        """Begin to make fewer of a table's manifests, beside the loop; one table at a time."""
+        ...
+
+    def manifests_rewritten(self, name: str, may_commit: MayCommit) -> Outcome | BaseException | None:
+        """Go on with that for a moment. Returns what it came to, or None where it is not over; `may_commit` as above."""
         ...
 
     def settled(

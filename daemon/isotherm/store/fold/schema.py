@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 15
+VERSION = 16
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
