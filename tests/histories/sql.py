@@ -31,8 +31,9 @@ class SqlTable(MadeUp):
 
     def create(self) -> str:
         self.generation += 1
-        mode = self.chance.choice(("merge-on-read", "copy-on-write"))
-        version = self.chance.choice((2, 2, 3))
+        version = self.chance.choice((1, 2, 2, 3))
+        # Version 1 knows no deletes.
+        mode = self.chance.choice(("merge-on-read", "copy-on-write")) if version > 1 else "copy-on-write"
         partitioned = self.chance.choice(PARTITIONED)
         properties = {
             "format-version": version,

@@ -8,6 +8,13 @@ BESIDE = "iceberg/compaction/test_beside.py"
 
 MUTANTS = (
     Mutant(
+        "old files of a table without sequence numbers are merged beside its writers",
+        "core/planner/plan.py",
+        "    if view.facts.format_version < WITH_NUMBERS:\n",
+        "    if False:\n",
+        LAWS + "test_in_format_version_1_nothing_tells_which_files_came_first",
+    ),
+    Mutant(
         "a hot partition is compacted without proof",
         MINOR,
         "    if proved.is_hot:\n",

@@ -167,10 +167,8 @@ def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
     paths = outcome.leftovers
     if outcome.kind is OutcomeKind.FAILED:
         paths = (*leftovers(table.io, table.metadata, job), *paths)
-    marks = tuple(
-        Mark(path, job.job_id, Cause.LEFTOVER, Seen(job.base_snapshot_id, job.base_sequence_number))
-        for path in paths
-    )
+    seen = Seen(job.base_snapshot_id, job.base_sequence_number) if job.base_sequence_number else None
+    marks = tuple(Mark(path, job.job_id, Cause.LEFTOVER, seen) for path in paths)
     return sweep(
         table,
         Sweep(job.table.uuid, marks, {}, Neighbours(own_folders(table.metadata.location, (), ()))),

@@ -3,7 +3,7 @@
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType, UnknownType
 
-from isotherm.core.model.tables import COMPACTED, UPGRADE
+from isotherm.core.model.tables import COMPACTED
 from isotherm.iceberg.row_ids import FIELDS
 
 MOST_SAID = 100
@@ -14,8 +14,6 @@ _NO_TYPES = (TimestampNanoType, TimestamptzNanoType, UnknownType)
 
 def unsupported(metadata: TableMetadata) -> str:
     """Why nothing of a table can be compacted yet, or nothing where it can."""
-    if metadata.format_version == 1:
-        return f"format version 1 is followed, not rewritten; {UPGRADE}"
     if metadata.format_version not in COMPACTED:
         return f"format version {metadata.format_version} is followed, not yet rewritten"
     return _of_version_3(metadata) if isinstance(metadata, TableMetadataV3) else ""

@@ -87,6 +87,20 @@ def test_what_is_old_is_merged_though_the_partition_is_still_written():
     assert (decision.take.through_number, decision.files) == (105, 105)
 
 
+def test_in_format_version_1_nothing_tells_which_files_came_first():
+    state, partitions, _ = lived(stream(120))
+    seen = view(partitions, state=state, facts=facts(fields=(), format_version=1), snapshots=None)
+    (decision,) = plan(seen, ALLOWED, BEGAN + 120 * MINUTE).of_partitions
+    (silent,) = plan(seen, Policy(), BEGAN + 120 * MINUTE).of_partitions
+
+    assert decision.verdict is silent.verdict is Verdict.HOT
+    assert (
+        "no minor compaction: in format version 1 nothing tells which files came first; set its"
+        in decision.why
+    )
+    assert "minor" not in silent.why
+
+
 def test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits():
     state, partitions, _ = lived(stream(110))
 

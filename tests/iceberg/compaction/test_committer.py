@@ -246,18 +246,6 @@ def test_what_is_compacted_does_not_qualify_again(spark: Any, lake: Any) -> None
         assert again.reason == "nothing_to_do"
 
 
-def test_other_format_versions_are_refused_in_words(spark: Any, lake: Any) -> None:
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
-    spark.sql("DROP TABLE IF EXISTS lake.db.other")
-    spark.sql("CREATE TABLE lake.db.other (id INT) USING iceberg TBLPROPERTIES ('format-version'='1')")
-    spark.sql("INSERT INTO lake.db.other VALUES (1)")
-
-    refusal = try_to_bind(lake.load_table("db.other"), PartitionKey("{}"))
-
-    assert refusal.reason == "unsupported"
-    assert "format version 1" in refusal.why
-
-
 def test_files_that_are_not_parquet_are_refused_in_words(spark: Any, lake: Any) -> None:
     with fresh(spark, "db.orc", "id INT") as name:
         spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('write.format.default'='orc')")

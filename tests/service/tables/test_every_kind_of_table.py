@@ -4,7 +4,6 @@ import pytest
 
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.planner.plan import plan
 from support.every_kind import every_kind
 from support.lab import believed, counted, of, started, uuid_of, wait_for_children
 
@@ -42,27 +41,22 @@ def test_it_does_what_it_can_and_says_what_it_cannot(lake):
         )
         assert "roll the table back" in one.remedy
         assert not one.traceback, f"{one.error}: damage is expected, and no mistake of ours"
-    for name in ("shop.format_2", "shop.format_3", "shop.deep.down.below", "shop.With Space"):
+    for name in (
+        "shop.format_1",
+        "shop.format_2",
+        "shop.format_3",
+        "shop.deep.down.below",
+        "shop.With Space",
+    ):
         table = lake.sound[name].refresh()
         assert any(JOB_ID in s.summary.additional_properties for s in table.snapshots()), name
     for name, table in lake.sound.items():
         assert rows_of(table) == before[name]
         assert counted(lake.scan(name)) == believed(service, uuid_of(table))
         assert len(table.snapshots()) <= 4, f"{name} has its snapshots expired"
-    assert "format version 1 is followed" in why_of(service, lake.sound["shop.format_1"])
     assert service.ledger.deletions_held() is None, "a table that stays damaged is no sign of a lost ledger"
     assert of(lake, seen.TableHalted) == of(lake, seen.StateDrifted) == []
     service.stop()
-
-
-def why_of(service, table):
-    """What is said of each of its partitions."""
-    row, now_ms = service.fold.table(uuid_of(table)), service.now_ms()
-    everything = {one.key: one.state for one in service.fold.partitions(uuid_of(table))}
-    view = service.verdicts.view(row, (), partitions=everything)
-    return "\n".join(
-        one.why for one in plan(view, service.verdicts.policy_of(row).policy, now_ms).of_partitions
-    )
 
 
 def test_what_is_mended_is_maintained_again(lake):

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 
 from isotherm.core.units import DAY_MS
 
-COMPACTED = (2, 3)
+COMPACTED = (1, 2, 3)
 """The format versions of tables that are compacted."""
 UPGRADE = "set its property format-version to 2: that changes metadata alone, and readers of today know it"
 """What to do about a table of format version 1."""
+WITH_NUMBERS = 2
+"""From this one on snapshots and files have sequence numbers. In version 1 nothing tells which of two files came first, so
+old files are not merged beside writers."""
 WITH_ROW_IDS = 3
 """From this one on rows have ids, which a rewrite must keep. Deletes of rows are deletion vectors from then on: no new
 position-delete file may be written."""

@@ -14,7 +14,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, ExecutorName, Take, job_ms
-from isotherm.core.model.tables import TableFacts
+from isotherm.core.model.tables import UPGRADE, WITH_NUMBERS, TableFacts
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import is_whole_interval, label, time_span
 from isotherm.core.planner import pauses
@@ -42,7 +42,7 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 47
+RULES = 48
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 20.0
@@ -273,6 +273,9 @@ def _beside(
     """Whether old files of a hot partition are merged, and why not."""
     if hot is None or view.facts.unsupported:
         return _NOT_BESIDE
+    if view.facts.format_version < WITH_NUMBERS:
+        why = f"; no minor compaction: in format version 1 nothing tells which files came first; {UPGRADE}"
+        return _Beside(None, why if policy.compact.minor_after is not None else "")
     old = old_files(partition, view.around.state, policy, hot, now_ms)
     if old is None:
         owes = debt(replace(partition, arrivals=()), policy.compact).of_files[0].score >= 1

@@ -1,4 +1,4 @@
-"""Writing manifests and manifest lists of format versions 2 and 3, for data and for delete files.
+"""Writing manifests and manifest lists of format versions 1 to 3, for data and for delete files.
 
 PyIceberg's own writers know no delete manifests, drop `referenced_data_file`, and declare `equality_ids` in a way
 that Java cannot read; its Avro layer and its types are what is used here. What an entry says is the caller's
@@ -53,6 +53,7 @@ UNASSIGNED = -1
 """A sequence number that the manifest list decides."""
 _WRITABLE = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null", "zstd": "zstandard"}
 """Codecs by the names of `write.avro.compression-codec`, as far as they need no further library."""
+_CONTENT = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
 _VERSION_3_ONLY = frozenset({142, 144, 145})
 _EQUALITY_IDS = 135
 
@@ -158,7 +159,7 @@ def write_manifest(
             "partition-spec": to_json(spec.fields).decode(),
             "partition-spec-id": str(spec_id),
             "format-version": str(_version(metadata)),
-            "content": "data" if content == ManifestContent.DATA else "deletes",
+            **({} if _version(metadata) == 1 else {"content": _CONTENT[content]}),
             AVRO_CODEC_KEY: _codec(metadata),
         },
     ) as avro:
@@ -209,7 +210,7 @@ def write_manifest_list(
         metadata={
             "snapshot-id": str(snapshot_id),
             "parent-snapshot-id": str(parent_id),
-            "sequence-number": str(sequence_number),
+            **({} if version == 1 else {"sequence-number": str(sequence_number)}),
             **({} if first is None else {"first-row-id": str(first)}),
             "format-version": str(version),
             AVRO_CODEC_KEY: _codec(metadata),
@@ -224,9 +225,9 @@ def next_row_id(metadata: TableMetadata) -> int | None:
     return metadata.next_row_id if isinstance(metadata, TableMetadataV3) else None
 
 
-def _version(metadata: TableMetadata) -> Literal[2, 3]:
+def _version(metadata: TableMetadata) -> Literal[1, 2, 3]:
     """The format in which a table's manifests are written. Others are refused when a job is bound."""
-    return 3 if metadata.format_version == 3 else 2
+    return 3 if metadata.format_version == 3 else 2 if metadata.format_version == 2 else 1
 
 
 def as_listed(
@@ -269,14 +270,15 @@ def _codec(metadata: TableMetadata) -> str:
     return _WRITABLE.get(asked, "deflate")
 
 
-def _entry_schema(version: Literal[2, 3], partition: StructType) -> Schema:
+def _entry_schema(version: Literal[1, 2, 3], partition: StructType) -> Schema:
     return manifest_entry_schema_with_data_file(version, _data_file_type(version, partition))
 
 
-def _data_file_type(version: int, partition: StructType) -> StructType:
+def _data_file_type(version: Literal[1, 2, 3], partition: StructType) -> StructType:
     """The columns of a data file in a manifest, with the partition's fields put in."""
     fields = []
-    for field in DATA_FILE_TYPE[READ_VERSION].fields:
+    # Version 1 alone has a size of blocks, which must be there and means nothing; PyIceberg fills it in.
+    for field in DATA_FILE_TYPE[1 if version == 1 else READ_VERSION].fields:
         if version == 2 and field.field_id in _VERSION_3_ONLY:
             continue
         changed: dict[str, Any] = {}
