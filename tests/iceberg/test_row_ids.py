@@ -8,7 +8,7 @@ from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, Manifes
 
 from isotherm.clients.manifests.reading import READ_VERSION, entries, first_row_id
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.iceberg.manifests.writing import _listed
+from isotherm.iceberg.manifests.writing import as_listed
 from isotherm.iceberg.row_ids import filled, inherited_sql
 
 TOLD = pa.table(
@@ -96,12 +96,12 @@ def test_a_list_gives_ids_to_the_manifests_of_data_that_have_none() -> None:
         manifest(None, existing=2),
     ]
 
-    listed, assigned = _listed(given, 9, 100)
+    listed, assigned = as_listed(given, 9, 100)
 
     assert [first_row_id(one) for one in listed] == [100, None, 40, 115]
     assert assigned == 17
     assert [first_row_id(one) for one in given] == [None, None, 40, None], "a lost race lists them again"
-    assert [first_row_id(one) for one in _listed(given, 9, None)[0]] == [None, None, 40, None]
+    assert [first_row_id(one) for one in as_listed(given, 9, None)[0]] == [None, None, 40, None]
 
 
 def test_the_sql_says_the_same() -> None:

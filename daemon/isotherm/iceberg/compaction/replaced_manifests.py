@@ -16,6 +16,7 @@ from isotherm.clients.manifests.reading import Manifest, entries, first_row_id
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Swap
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.manifests.fetching import fetched
 from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
@@ -212,8 +213,8 @@ class ReplacedManifests:
         said = EntrySum()
         live = (
             said.with_entry(existing(entry)) if self.rewrites else existing(entry)
-            for manifest in group
-            for entry in _entries(table, manifest)
+            for manifest, written in zip(group, fetched(table.io, group), strict=True)
+            for entry in entries(written, manifest)
             if entry.status != ManifestEntryStatus.DELETED
         )
         try:

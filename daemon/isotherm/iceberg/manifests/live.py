@@ -27,6 +27,7 @@ from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.manifests.reading import Manifest, entries, first_row_id, read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
+from isotherm.iceberg.manifests.fetching import fetched
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key, may_hold
 from isotherm.iceberg.threads import IsStopped, Stopped, never
 
@@ -151,17 +152,20 @@ def live_files_of(
     times = Counter[str]()
     is_divided = partitions is not None and UNPARTITIONED not in partitions
     everywhere = dividing_nothing(metadata) if is_divided else frozenset[int]()
+    asked: list[tuple[ManifestFile, bool]] = []
+    """Those that may hold such files, each with whether it has deletes that apply everywhere."""
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         is_global = manifest.content == ManifestContent.DELETES and manifest.partition_spec_id in everywhere
-        wanted = None if is_global else partitions
-        if wanted is not None and not may_hold(metadata, manifest, *wanted):
-            continue
+        if is_global or partitions is None or may_hold(metadata, manifest, *partitions):
+            asked.append((manifest, is_global))
+    unknown = {_which(manifest): manifest for manifest, _ in asked if _which(manifest) not in known}
+    reading = fetched(io, list(unknown.values()))
+    for manifest, is_global in asked:
         if is_stopped():
             raise Stopped
-        path = manifest.manifest_path
-        which = path, first_row_id(manifest)
+        path, which = manifest.manifest_path, _which(manifest)
         if which not in known:
-            live = _live_in(metadata, io, manifest, wanted)
+            live = _live_in(metadata, next(reading), manifest, None if is_global else partitions)
             ours = (one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
             known[which] = tuple(islice(ours, MOST_LIVE + 1))
         times[path] += bool(known[which])
@@ -199,12 +203,12 @@ def live_elsewhere(
 ) -> set[str]:
     """Those of some data files that are live in another partition, too; all of data are read for it. Raises Stopped."""
     found: set[str] = set()
-    for manifest in read_manifest_list(io, snapshot.manifest_list):
+    listed = read_manifest_list(io, snapshot.manifest_list)
+    of_data = [manifest for manifest in listed if manifest.content == ManifestContent.DATA]
+    for manifest, written in zip(of_data, fetched(io, of_data), strict=True):
         if is_stopped():
             raise Stopped
-        if manifest.content == ManifestContent.DELETES:
-            continue
-        live = _live_in(metadata, io, manifest, None)
+        live = _live_in(metadata, written, manifest, None)
         found.update(one.path for one in live if one.partition != partition and one.path in paths)
     return found
 
@@ -218,10 +222,16 @@ def dividing_nothing(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
+def _which(manifest: ManifestFile) -> tuple[str, int | None]:
+    return manifest.manifest_path, first_row_id(manifest)
+
+
 def _live_in(
-    metadata: TableMetadata, io: FileIO, manifest: ManifestFile, partitions: Collection[PartitionKey] | None
+    metadata: TableMetadata,
+    written: Manifest,
+    manifest: ManifestFile,
+    partitions: Collection[PartitionKey] | None,
 ) -> Iterator[LiveEntry]:
-    written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
     spec_id = manifest.partition_spec_id
     is_whole = spec_id in dividing_nothing(metadata)
     wanted = None if partitions is None else {key: key for key in partitions}
