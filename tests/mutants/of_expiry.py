@@ -222,6 +222,44 @@ MUTANTS = (
         "service/jobs/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
     ),
     Mutant(
+        "the history goes without which Flink's sink fails",
+        "core/planner/retention.py",
+        "if view.facts.whole_until_ms > now_ms:",
+        "if False:",
+        "core/planner/test_expiry.py::"
+        "test_all_of_a_history_stays_that_flinks_sink_needs_whole_and_goes_two_weeks_after_its_last_commit",
+    ),
+    Mutant(
+        "nobody looks again when Flink's sink needs the whole history no more",
+        "core/planner/whole_table.py",
+        "        view.facts.whole_until_ms,\n",
+        "",
+        "core/planner/test_expiry.py::"
+        "test_all_of_a_history_stays_that_flinks_sink_needs_whole_and_goes_two_weeks_after_its_last_commit",
+    ),
+    Mutant(
+        "no table is told to have a history that Flink's sink needs whole",
+        "iceberg/values.py",
+        "        whole_until_ms=whole_until_ms(metadata),\n",
+        "",
+        "iceberg/test_whole_history.py::test_the_facts_of_a_table_say_it",
+    ),
+    Mutant(
+        "Flink's upserts count where they brought vectors alone",
+        "iceberg/whole_history.py",
+        "for name in (ADDED_VECTORS, ADDED_EQUALITY_DELETES)",
+        "for name in (ADDED_VECTORS,)",
+        "iceberg/test_whole_history.py::"
+        "test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_upsert",
+    ),
+    Mutant(
+        "a history that was cut keeps all that is left",
+        "iceberg/whole_history.py",
+        "if not ancestors or ancestors[-1].parent_snapshot_id is not None:",
+        "if not ancestors:",
+        "iceberg/test_whole_history.py::test_a_history_that_was_cut_before_need_not_be_kept",
+    ),
+    Mutant(
         "what several branches keep is what one of them does",
         "core/planner/retention.py",
         "counts[parent] = max(counts.get(parent, 0), count - 1)",

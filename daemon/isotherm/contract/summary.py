@@ -53,6 +53,9 @@ FLINK_JOB = "flink.job-id"
 """Where Flink's sink keeps its place, and whose it is. A job that is started again has another id, and the same operators. So
 have two jobs of one program: each looks for its own id and operator."""
 
+ADDED_VECTORS, ADDED_EQUALITY_DELETES = "added-dvs", "added-equality-delete-files"
+"""How many deletion vectors a snapshot brought, and how many files of equality deletes."""
+
 SPARK_QUERY = "spark.sql.streaming.queryId"
 """Whose place it is that Spark's streaming sink keeps: it is the same as long as the checkpoint is."""
 

@@ -47,6 +47,7 @@ from isotherm.iceberg.snapshots import (
 )
 from isotherm.iceberg.unpublished import unpublished
 from isotherm.iceberg.unsupported import unsupported
+from isotherm.iceberg.whole_history import whole_until_ms
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, without_end
 
 MOST_ADDED = 5000
@@ -170,6 +171,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         sortable=kept_names(metadata.schema()),
         unpublished=unpublished(metadata),
         ref_ends=ref_ends(metadata)[:MOST_REF_ENDS],
+        whole_until_ms=whole_until_ms(metadata),
     )
 
 

@@ -124,6 +124,21 @@ def test_what_somebody_may_still_need_stays(fields, kept):
     assert set(range(1, 10)) - kept == set(going)
 
 
+@pytest.mark.parametrize("size", [KIB, 64 * MIB], ids=["small", "too large"])
+def test_all_of_a_history_stays_that_flinks_sink_needs_whole_and_goes_two_weeks_after_its_last_commit(size):
+    needed = facts(whole_until_ms=NOW + 1, metadata_file_bytes=size)
+    decision, going = expiry(20, facts=needed)
+    _, later = expiry(20, facts=replace(needed, whole_until_ms=NOW))
+
+    assert (decision.verdict, going) == (Verdict.CLEAN, ())
+    assert decision.wake.at_ms == NOW + 1
+    assert decision.why == (
+        "0 of 20 snapshots may go, due at 2, 9 kept because Flink's sink cannot commit its upserts to a table of format 3 "
+        "whose first snapshots have expired"
+    )
+    assert list(later) == list(range(1, 10))
+
+
 WRITER = "ingest.a"
 
 

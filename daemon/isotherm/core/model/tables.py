@@ -137,4 +137,6 @@ class TableFacts:
     """Of what waits to be published, newest first: some, of which one waits whenever any does."""
     ref_ends: tuple[RefEnd, ...] = ()
     """Of the branches and tags with an age of their own, those that are over first, the soonest first."""
+    whole_until_ms: int = 0
+    """Until when all ancestors of the head must stay, because Flink's sink needs them, in milliseconds since the epoch."""
     confirmed_at_ms: int = 0

@@ -134,6 +134,7 @@ def _times_of_others(view: View, snapshots: tuple[Snapshot, ...], expire: Expire
     """When snapshots are free that a branch, a writer's place, an open intent or a reader keeps."""
     readers = reader_lags(view, expire, now_ms)
     return [
+        view.facts.whole_until_ms,
         *(one.kept_until_ms for one in snapshots if not one.is_pinned),
         *(snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)),
         *(one.since_ms + PLACE_FOR_MS for one in view.astray if one.token),

@@ -23,6 +23,8 @@ STAGED_FOR_MS = DAY_MS
 take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
+WHOLE = "Flink's sink cannot commit its upserts to a table of format 3 whose first snapshots have expired"
+"""So far (`iceberg/whole_history.py`). It would fail for good: here a large metadata.json is the lesser evil."""
 SHOWN = 5
 """Readers, and branches and tags, that a why names."""
 LOOKED_BEFORE_MS = HOUR_MS
@@ -196,7 +198,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     the base of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
     writer's place, and what came after it: the writer looks for it from the head on, from parent to parent; nor what a
     writer with an open intent may have begun on, and what came after that; nor what a reader has not read. But no history is
-    worth a metadata.json that is too large, which each commit writes anew.
+    worth a metadata.json that is too large, which each commit writes anew; save the one without which Flink's sink fails.
 
     What no branch or tag reaches (`astray`) goes by age alone, as in Iceberg's Java.
     """
@@ -232,8 +234,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             or snapshot.sequence_number > view.announced_sequence_number
         ):
             keeper = "not announced yet"
-        elif number >= needed_from:
-            keeper = "kept for a writer's place"
+        elif for_writer := _kept_for_writer(view, number, needed_from, now_ms):
+            keeper = for_writer
         elif reader is not None and number >= reader.needs_from:
             keeper = f"kept for the reader {reader.name}"
         if keeper is None:
@@ -247,6 +249,13 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     why += f", nothing is kept for the readers {', '.join(late[:SHOWN])}" if late else ""
     # Where one commit cannot take them all, these do not wait for ever.
     return (*stray, *going), why
+
+
+def _kept_for_writer(view: View, number: int, needed_from: int, now_ms: int) -> str:
+    """Why a writer needs the snapshot of this number, to go on where it stopped or to commit at all; or nothing."""
+    if view.facts.whole_until_ms > now_ms:
+        return f"kept because {WHOLE}"
+    return "kept for a writer's place" if number >= needed_from else ""
 
 
 def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: bool) -> list[int]:
