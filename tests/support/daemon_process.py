@@ -31,6 +31,7 @@ class Daemon:
             parts: more for the sections of its configuration.
         """
         self.lab = lab
+        self.topic = topic
         self.folder = lab.root / name
         (self.folder / "policies").mkdir(parents=True, exist_ok=True)
         self.set_policy(lab.policy if policy is None else policy)

@@ -19,7 +19,7 @@ import tenacity
 
 from isotherm.demo.stack.errors import StackError
 
-LISTS = ("spark", "kafka", "connect", "iceberg-sink", "rest-catalog")
+LISTS = ("spark", "kafka", "connect", "iceberg-sink", "rest-catalog", "flink")
 LISTS_FOLDER = Path(__file__).resolve().parents[4] / "deploy" / "jars"
 """In a checkout. The stack is for people who have one; the daemon never needs a jar."""
 TIMEOUT_S = 60
