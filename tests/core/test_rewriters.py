@@ -49,6 +49,14 @@ def test_what_expired_unseen_begins_the_watch_again():
     assert Watch(NOW - DAY, 7, NOW) == after(Snapshot(9, 0, NOW - DAY), 7), "format 1 numbers nothing"
 
 
+def test_who_rewrites_is_said_by_name_where_that_is_known():
+    known = facts(rewritten_in=7, rewritten_by="Amoro")
+
+    assert why_not_converted(Watch(0).told(known, NOW)) == (
+        "Amoro rewrites files of this table too (snapshot 7) and could bring deleted rows back"
+    )
+
+
 def test_for_a_fortnight_nobody_can_say_that_nobody_rewrites():
     since_ms = NOW - WATCHED_MS
 

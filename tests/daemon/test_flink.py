@@ -8,8 +8,10 @@ from functools import partial
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyiceberg.table.snapshots import Operation
 
 from isotherm.contract.summary import FLINK_CHECKPOINT, FLINK_JOB, JOB_ID
+from isotherm.iceberg.values import loaded_table
 from support.announcing import ControlTopic
 from support.daemon_process import Daemon, eventually
 from support.flink import Feed, Flink
@@ -32,6 +34,11 @@ NEEDED_WHOLE = "shop.orders_3"
 EVENTS = "shop.events"
 """A table of appends: what is committed twice shows there."""
 TABLES = (*MIRRORS, EVENTS)
+MAINTAINED = (
+    "'flink-maintenance.rewrite.enabled' = 'true', 'flink-maintenance.rewrite.schedule.commit-count' = '2', "
+    "'flink-maintenance.rate-limit-seconds' = '1', 'flink-maintenance.lock-check-delay-seconds' = '1'"
+)
+"""Of a sink that rewrites small files by itself."""
 
 
 class Sent:
@@ -246,3 +253,26 @@ def test_a_killed_job_goes_on_from_its_checkpoint_after_compactions_and_expiry_a
     assert not [
         one for one in daemon.lines if one["event"] in {"halted", "table_failed"} or one.get("traceback")
     ]
+
+
+def test_flinks_own_table_maintenance_is_known_as_another_rewriter_by_name(lab, flink):
+    flink.create(EVENTS, key=False)
+    events, sent = Feed(lab.root / "events"), Sent()
+    program = flink.program({"table.exec.iceberg.use-v2-sink": "true"})
+    program.source("events", COLUMNS, events.folder, "json")
+    program.run(f"INSERT INTO lake.{EVENTS} /*+ OPTIONS({MAINTAINED}) */ SELECT * FROM events")
+    table = lab.catalog.load_table(EVENTS)
+
+    def is_rewritten():
+        assert program.status == "RUNNING"
+        return Operation.REPLACE in {one.summary.operation for one in table.refresh().snapshots()}
+
+    for part in range(4):
+        events.put(sent.events_of(1, part))
+        eventually(lambda: text_of(sent.newest(EVENTS)) in flink.rows(EVENTS))
+    eventually(is_rewritten)
+
+    facts = loaded_table(table, EVENTS).facts
+    assert facts.rewritten_by == "Flink"
+    assert flink.rows(EVENTS) == list(sent.now(EVENTS))
+    assert flink.rows(EVENTS, facts.rewritten_in) in [sorted(rows) for rows in sent.states[EVENTS]]

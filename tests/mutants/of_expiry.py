@@ -260,6 +260,13 @@ MUTANTS = (
         "iceberg/test_whole_history.py::test_a_history_that_was_cut_before_need_not_be_kept",
     ),
     Mutant(
+        "an optimizer that runs in Flink or Spark is taken for these",
+        "iceberg/other_rewriters.py",
+        'if said.get("snapshot.producer") == "OPTIMIZE":',
+        "if False:",
+        "iceberg/test_other_rewriters.py::test_a_rewriter_is_known_by_what_it_writes_into_the_summary",
+    ),
+    Mutant(
         "what several branches keep is what one of them does",
         "core/planner/retention.py",
         "counts[parent] = max(counts.get(parent, 0), count - 1)",

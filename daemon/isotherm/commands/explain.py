@@ -330,6 +330,7 @@ def _of_table(
             for one in planned.of_table
         ),
         *_files(inspector, row, resolved, now_ms),
+        *_rewriters(view),
     )
     first = max(planned.of_table, key=lambda one: (one.verdict is Verdict.DUE, one.action is Action.EXPIRE))
     return Explanation(
@@ -342,6 +343,15 @@ def _of_table(
         next_at=_wake_text(first.wake, row, now_ms),
         history=_history(inspector, row, None),
     )
+
+
+def _rewriters(view: View) -> list[Condition]:
+    """Who else rewrites the table's files, where somebody does."""
+    if (theirs := view.facts.rewritten_in) is None:
+        return []
+    who = view.facts.rewritten_by or "another writer"
+    text = f"{who} rewrites its files too (snapshot {theirs}): who of the two commits last may have worked in vain"
+    return [Condition("rewriters", BESIDE, True, text, "")]
 
 
 def _files(inspector: Inspector, row: TableRow, resolved: Resolved, now_ms: int) -> list[Condition]:

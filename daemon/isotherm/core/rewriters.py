@@ -72,9 +72,9 @@ def known_since_ms(oldest: Snapshot | None, now_ms: int, *, is_whole: bool) -> i
 def why_not_converted(facts: TableFacts) -> str | None:
     """Why equality deletes of a table must not become position deletes, or None where they may."""
     if facts.rewritten_in is not None:
+        who = f"{facts.rewritten_by} rewrites" if facts.rewritten_by else "another writer rewrites"
         return (
-            f"another writer rewrites files of this table too (snapshot {facts.rewritten_in}) and could bring deleted "
-            "rows back"
+            f"{who} files of this table too (snapshot {facts.rewritten_in}) and could bring deleted rows back"
         )
     if facts.watched_since_ms is not None:
         return (

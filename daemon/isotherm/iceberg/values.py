@@ -37,6 +37,7 @@ from isotherm.core.planner.retention import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
 from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshots import (
     astray,
@@ -153,11 +154,13 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
             f"its location has more than {MAX_FACTS_CHARS} characters, with its {len(fields)} partition fields; "
             "leave it out"
         )
+    theirs = rewrite_of_others(metadata)
     jobs = [job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))]
     return TableFacts(
         oldest_job=jobs[0][:MOST_TEXT] if jobs else "",
         own_snapshots=len(jobs),
-        rewritten_in=rewritten_by_others(metadata),
+        rewritten_in=None if theirs is None else theirs.snapshot_id,
+        rewritten_by="" if theirs is None else rewriter_of(summary_of(theirs)),
         location=metadata.location,
         format_version=metadata.format_version,
         fields=tuple(fields[field_id] for field_id in sorted(fields)),
@@ -185,17 +188,6 @@ def properties_of_use(metadata: TableMetadata) -> dict[str, str]:
     if why := too_long(metadata.location, said):
         raise UnreadableError(why)
     return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}
-
-
-def rewritten_by_others(metadata: TableMetadata) -> int | None:
-    """The newest snapshot by which somebody else has put data files in the place of others, or None if there is none."""
-    for snapshot in reversed(metadata.snapshots):
-        said = summary_of(snapshot)
-        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE or JOB_ID in said:
-            continue
-        if any(said.get(name, "0") != "0" for name in ("added-data-files", "deleted-data-files")):
-            return snapshot.snapshot_id
-    return None
 
 
 def _source_type(table: Table, source_id: int) -> str:

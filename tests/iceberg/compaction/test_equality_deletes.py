@@ -13,7 +13,8 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.rewriters import why_not_converted
-from isotherm.iceberg.values import loaded_table, rewritten_by_others
+from isotherm.iceberg.other_rewriters import rewrite_of_others
+from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
 from isotherm.service.tables.rewriters import note_seen
 from isotherm.store.ledger import Ledger
@@ -310,7 +311,7 @@ def test_a_rewrite_of_somebody_elses_that_is_open_brings_no_row_back(
             actions.rewriteDataFiles(open_table).option("rewrite-all", "true").execute()
 
         assert rows(spark, name) == before
-        assert rewritten_by_others(lake.load_table(name).metadata) is not None
+        assert rewrite_of_others(lake.load_table(name).metadata) is not None
 
 
 @pytest.mark.parametrize(
@@ -338,7 +339,7 @@ def test_a_rewrite_of_theirs_that_was_open_brings_nothing_back_though_their_last
             assert last_look(lake.load_table(name)) is not None
         spark.sql(f"INSERT INTO lake.{name} VALUES (200, 1, 'v')")
         spark.sql(f"CALL lake.system.expire_snapshots('{name}', TIMESTAMP '2999-01-01', 1)")
-        assert rewritten_by_others(lake.load_table(name).metadata) is None
+        assert rewrite_of_others(lake.load_table(name).metadata) is None
         jvm = spark.sparkContext._jvm
         open_table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             spark._jsparkSession, f"lake.{name}"

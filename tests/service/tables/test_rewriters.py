@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from pyiceberg.table.update import AddSnapshotUpdate
 
+from isotherm.commands.explain import explained
+from isotherm.commands.inspector import Inspector
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.decisions import Decision, Request, Verdict
@@ -15,12 +17,14 @@ from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.rewriters import REMEMBERED_MS, WATCHED_MS
 from isotherm.iceberg import expiry
 from isotherm.iceberg.values import loaded_table
+from isotherm.runtime.config import load_config
 from isotherm.service.rounds.verdicts import verdicts_rest_on
 from support.builders import facts as table_facts
 from support.deleting import turn
 from support.faults import FaultyCatalog
 from support.lab import NEVER_DUE, Lab, event_of, started, uuid_of
 from support.rewriting import always, bound, commit, rewritten
+from support.worked import configured
 
 HOUR_1 = PartitionKey('{"1000":490897}')
 HISTORY = (1, 1, 1)
@@ -33,14 +37,16 @@ def lab(tmp_path):
     lab.executor.stop()
 
 
-def rewrite(lab, table):
+def rewrite(lab, table, **said):
     """What Spark's `rewrite_data_files` would commit: a replace without a word of Isotherm's. Returns its snapshot."""
     job = bound(table.refresh(), HOUR_1)
 
     def unsigned(real, of, requirements, updates):
         for update in updates:
             if isinstance(update, AddSnapshotUpdate):
-                assert update.snapshot.summary.additional_properties.pop(JOB_ID)
+                summary = update.snapshot.summary.additional_properties
+                assert summary.pop(JOB_ID)
+                summary.update(said)
         return real(of, requirements, updates)
 
     catalog = FaultyCatalog(lab.catalog, unsigned)
@@ -93,6 +99,22 @@ def against_a_conversion(service, table):
     tenure = service.events.tenure(uuid)
     against = look.at(loaded, {name: (one, tenure) for name, one in jobs.items()}, lambda _: None)
     return [against[name].why if name in against else None for name in jobs]
+
+
+@pytest.mark.parametrize(
+    ("said", "who"), [({"engine-name": "flink"}, "Flink"), ({}, "another writer")], ids=["named", "not named"]
+)
+def test_explain_says_who_rewrites_the_table_too(lab, said, who):
+    table = filled(lab)
+    theirs = rewrite(lab, table, **said).snapshot_id
+    lab.settled().stop()
+    inspector = Inspector(load_config(configured(lab)))
+
+    conditions = explained(inspector, "shop.orders", None, lab.now_ms()).conditions
+
+    assert [one.text for one in conditions if one.name == "rewriters"] == [
+        f"{who} rewrites its files too (snapshot {theirs}): who of the two commits last may have worked in vain"
+    ]
 
 
 @pytest.mark.parametrize("lost", ["", "fold.db"])

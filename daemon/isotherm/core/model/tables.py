@@ -123,6 +123,8 @@ class TableFacts:
     rewritten_in: int | None = None
     """The newest snapshot by which somebody else has rewritten data files, or None if there is none: of those in its
     metadata, and of those that are remembered (`rewriters`)."""
+    rewritten_by: str = ""
+    """Who has, by name, as long as that snapshot is in its metadata and tells; empty otherwise."""
     watched_since_ms: int | None = None
     """Since when it was watched for such a snapshot, or None where that is long enough."""
     oldest_job: str = ""

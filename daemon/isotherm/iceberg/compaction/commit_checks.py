@@ -15,8 +15,10 @@ from isotherm.core.model.tables import COMPACTED, WITH_ROW_IDS
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
+from isotherm.iceberg.snapshots import summary_of
 from isotherm.iceberg.unpublished import waits_to_be_published
-from isotherm.iceberg.values import name_mapping_of, rewritten_by_others
+from isotherm.iceberg.values import name_mapping_of
 
 
 def check_table(
@@ -46,12 +48,15 @@ def check_table(
         )
     if job.spec_id not in metadata.specs():
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-    other = rewritten_by_others(metadata) if job.converts_equality else None
+    other = rewrite_of_others(metadata) if job.converts_equality else None
     if other is not None:
         # An open rewrite of theirs keeps its files' old sequence number, so that younger equality deletes still apply to
         # them. Java looks for new position deletes only where a commit says that it has changed rows, so it would go
         # through, and the rows that these deletes removed would be there again.
-        why = f"somebody else rewrites its files (snapshot {other}), so equality deletes stay what they are"
+        who = rewriter_of(summary_of(other)) or "somebody else"
+        why = (
+            f"{who} rewrites its files (snapshot {other.snapshot_id}), so equality deletes stay what they are"
+        )
         raise RefusalError(Reason.CONFLICT, why)
     came, left = strangers(job, live)
     if came or left:
