@@ -69,9 +69,11 @@ def warm_up() -> None:
     """Import all that a job needs, and start no thread."""
     os.environ.update(NO_THREADS)
     without_pandas()
+    gc.disable()  # nothing of what is imported is garbage; the collector would take a tenth of the time
     import isotherm.iceberg.compaction.rewrite  # noqa: F401
 
     gc.freeze()  # otherwise the collector writes to the pages that all jobs share, and each job copies them
+    gc.enable()
 
 
 def do(task: int, result: int, done: int) -> None:
