@@ -12,6 +12,8 @@ from typing import Any
 
 from pyiceberg.catalog import load_catalog
 
+from support.spark import Lake
+
 NAME = "memory"
 NULL = "__HIVE_DEFAULT_PARTITION__"
 SAYS_NO = (
@@ -54,6 +56,8 @@ class Java:
     """The same catalog in PyIceberg."""
     inline: Any
     """An executor that works in the caller's thread: Iceberg polls its own every 10 ms."""
+    name: str = NAME
+    """As which Spark knows it."""
     _found: dict[str, Any] = field(default_factory=dict)
 
     def static(self, name: str, package: str = "org.apache.iceberg") -> Any:
@@ -144,3 +148,14 @@ def connected(spark: Any, folder: Path) -> Java:
     configurator.setLevel("org.apache.iceberg", spark._jvm.org.apache.logging.log4j.Level.OFF)
     inline = spark._jvm.com.google.common.util.concurrent.MoreExecutors.newDirectExecutorService()
     return Java(spark, catalog, lake, inline)
+
+
+def on_disk(spark: Any, folder: Path, name: str = "worked") -> tuple[Java, dict[str, str]]:
+    """A catalog of real files in Spark and in PyIceberg, and its properties there."""
+    lake = Lake(folder, name)
+    for key, value in lake.spark_properties.items():
+        spark.conf.set(key, value)
+    catalog = spark._jsparkSession.sessionState().catalogManager().catalog(name).icebergCatalog()
+    inline = spark._jvm.com.google.common.util.concurrent.MoreExecutors.newDirectExecutorService()
+    opened = load_catalog(name, **lake.pyiceberg_properties)
+    return Java(spark, catalog, opened, inline, name), lake.pyiceberg_properties

@@ -27,7 +27,7 @@ class SqlTable(MadeUp):
 
     @property
     def spark_name(self) -> str:
-        return f"memory.{self.name}"
+        return f"{self.java.name}.{self.name}"
 
     def create(self) -> str:
         self.generation += 1
@@ -59,7 +59,9 @@ class SqlTable(MadeUp):
     def call(self, procedure: str, **arguments: str) -> str:
         said = ", ".join(f"{name} => {value}" for name, value in arguments.items())
         return self.sql(
-            f"CALL memory.system.{procedure}(table => '{self.spark_name}', {said})".replace(", )", ")")
+            f"CALL {self.java.name}.system.{procedure}(table => '{self.spark_name}', {said})".replace(
+                ", )", ")"
+            )
         )
 
     def rows(self, count: int) -> str:

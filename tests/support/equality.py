@@ -36,15 +36,18 @@ def delete_by(
     spec_id: int | None = None,
     *,
     with_bounds: bool = False,
+    like: Any = None,
+    catalog: str = "lake",
 ) -> None:
-    """Commit these keys as equality deletes, in a partition by its path (`flag=true`), or in none."""
+    """Commit these keys as equality deletes, in a partition by its path (`flag=true`), or in none; or beside a live file."""
     path = folder / f"equality-{next(_numbers)}.parquet"
     pq.write_table(table, path)
     jvm = spark.sparkContext._jvm
-    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
+    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"{catalog}.{name}")
     of = spark.sparkContext._gateway.new_array(jvm.int, len(ids))
     for place, field_id in enumerate(ids):
         of[place] = field_id
+    spec_id = spec_id if like is None else like.specId()
     spec = java.spec() if spec_id is None else java.specs().get(spec_id)
     builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(of)
     builder = builder.withPath(f"file:{path}").withFormat("parquet").withRecordCount(table.num_rows)
@@ -57,6 +60,8 @@ def delete_by(
         builder = builder.withMetrics(metrics)
     if partition is not None:
         builder = builder.withPartitionPath(partition)
+    if like is not None:
+        builder = builder.withPartition(like.partition())
     java.newRowDelta().addDeletes(builder.build()).commit()
 
 

@@ -84,6 +84,16 @@ class _Done:
         ended, self._ended = self._ended, []
         return iter(ended)
 
+    def stop(self, name):
+        """It is over."""
+
+    def forget(self, name):
+        """Nobody wants to know any more."""
+        self._ended = [one for one in self._ended if one[0] != name]
+
+    def close(self):
+        """Nothing runs."""
+
     def wait(self, timeout_s):
         """Nothing to wait for."""
 

@@ -72,6 +72,7 @@ class Lab:
     """For which the loop waits for a commit."""
     threads: Threads = THREADS
     """How the maintainer works beside the loop."""
+    catalog_name: str = "lake"
     ahead_ms: int = 0
     """How far the daemon's time has been moved on: both of its clocks, so that nobody takes it for a jump."""
 
@@ -91,7 +92,7 @@ class Lab:
         (self.root / "policies").mkdir(parents=True, exist_ok=True)
         (self.root / "policies" / "all.yaml").write_text(self.policy)
         self.config = IsothermConfig(
-            catalog=CatalogConfig(properties=self.properties),
+            catalog=CatalogConfig(name=self.catalog_name, properties=self.properties),
             kafka=KafkaConfig(properties={"bootstrap.servers": "unused"}),
             state=StateConfig(path=self.root / "state"),
             policies=self.root / "policies",

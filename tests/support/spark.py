@@ -25,6 +25,8 @@ class Lake:
     """Where the catalog's SQLite file and the tables' files are."""
 
     folder: Path
+    name: str = CATALOG
+    """As which Spark knows it."""
 
     @property
     def database(self) -> Path:
@@ -41,7 +43,7 @@ class Lake:
 
     @property
     def spark_properties(self) -> dict[str, str]:
-        prefix = f"spark.sql.catalog.{CATALOG}"
+        prefix = f"spark.sql.catalog.{self.name}"
         return {
             prefix: "org.apache.iceberg.spark.SparkCatalog",
             f"{prefix}.type": "jdbc",

@@ -1,0 +1,379 @@
+"""One history of a table that Spark writes and the whole daemon maintains between Spark's steps; Spark is the judge.
+
+The daemon is the real service with every kind of job on, on real files; events are announced honestly, late, or never.
+Rewrites run in this process, and the clock is moved by hand (`moved_time`), so that hours turn cold, expiries and graces
+are over and searches are due. Now and then Spark commits while a request of the daemon's is on its way.
+
+After the daemon has changed anything, each snapshot that is there has the rows that it had, and what may not have gone is
+there. At the end, after quiet days, nothing is due, and Spark's own work goes on.
+"""
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from pyiceberg.table.metadata import TableMetadata
+
+from histories.afterwards import go_on
+from histories.eager_policy import KEEP_FOR_MS, KEEP_LAST, drawn
+from histories.fates import HONEST, LOSSY, SILENT, Post
+from histories.java import Java, RefusedError, refusing
+from histories.moved_time import MovedTime
+from histories.promised import lost
+from histories.spark_judge import SparkJudge, same_head
+from histories.worked_table import ALONE, MIRROR, STEPS, STREAM, WorkedTable
+from isotherm.contract.paths import normalised
+from isotherm.contract.summary import JOB_ID
+from isotherm.core import observations as seen
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.jobs import Action, OutcomeKind, Take
+from isotherm.core.model.refusals import Reason
+from isotherm.core.planner import debt, minor
+from isotherm.core.units import HOUR_MS, MINUTE_MS
+from support.in_process import AtOnce
+from support.lab import Beside, Lab, settle, uuid_of
+
+SPANS_MS = (0, 20 * MINUTE_MS, 3 * HOUR_MS, 26 * HOUR_MS, 50 * HOUR_MS)
+AT_ONCE_MS = 6 * HOUR_MS
+"""A longer span passes in parts: a daemon that does not turn for longer believes no clock."""
+LIGHT_BYTES = (1, 1, debt.MERGED_FROM_BYTES)
+"""From so much data of a partition on its deletes are merged or made into positions; tables here are never large."""
+APPENDS = 3
+"""So many show that a table is only appended to."""
+RACE, RESTART = 0.3, 0.06
+"""How often a step of Spark's comes while a request of the daemon's is on its way, and the daemon is another one."""
+
+FINE = frozenset(
+    {
+        Reason.COMMITTED,
+        Reason.CANCELLED,
+        Reason.CONFLICT,
+        Reason.FILE_TWICE,
+        Reason.FORMAT,
+        Reason.HOT,
+        Reason.NOTHING_TO_DO,
+        Reason.SCHEMA,
+        Reason.STAGED,
+        Reason.STALE,
+        Reason.STOPPED,
+    }
+)
+"""Ends of jobs that others' commits explain. Any other one is a mistake."""
+ALARMS = (seen.TableHalted, seen.StateDrifted, seen.TableFailed, seen.TableGone, seen.EventRejected)
+
+
+class Maintainer(Beside):
+    """The real one, which tells how the files of each job were chosen."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.takes: dict[str, Take] = {}
+
+    def start_binding(
+        self, loaded: Any, partition: Any, job_id: str, label: str, take: Take, *more: Any, **named: Any
+    ) -> None:
+        self.takes[job_id] = take
+        super().start_binding(loaded, partition, job_id, label, take, *more, **named)
+
+
+@dataclass
+class WorkLab(Lab):
+    """A lab whose daemon tells more."""
+
+    made: list[Maintainer] = field(default_factory=list)
+
+    def maintainer(self, executor: Any) -> Maintainer:
+        self.made.append(Maintainer(self.catalog, executor, self.now_ms, self))
+        return self.made[-1]
+
+    def take_of(self, job_id: str) -> Take:
+        return next(one.takes[job_id] for one in self.made if job_id in one.takes)
+
+
+@dataclass
+class WorkHistory:
+    """A table, the way of its events, the daemon that maintains it, and its judge."""
+
+    java: Java
+    folder: Path
+    properties: Mapping[str, str]
+    """Of the catalog, for PyIceberg."""
+    seed: int
+    told: list[str] = field(default_factory=list)
+    happened: Counter[str] = field(default_factory=Counter)
+    """Steps that did something, by name, and what the daemon has done, by kind."""
+    ends: Counter[str] = field(default_factory=Counter)
+    """How jobs ended, by action and reason."""
+    unknown: set[str] = field(default_factory=set)
+    """Jobs of which the daemon did not know the end at first."""
+    refused: int = 0
+    judged: int = 0
+
+    def __post_init__(self) -> None:
+        chance = self.chance = random.Random(self.seed)
+        policy = drawn(chance)
+        self.lab = WorkLab(
+            self.folder,
+            policy=policy,
+            properties=dict(self.properties),
+            catalog_name=self.java.name,
+            threads=AtOnce(),
+        )
+        self.post = Post(chance, self.lab.topic, chance.choice((HONEST, LOSSY, SILENT)))
+        self.steps = chance.choice((STEPS, STEPS, ALONE, MIRROR, STREAM))
+        namespace = f"w{self.seed}"
+        self.java.lake.create_namespace_if_not_exists(namespace)
+        self.world = WorkedTable(self.java, chance, f"{namespace}.t")
+        self.told.append(f"policy: {policy}\ncreated: {self.world.create()}")
+        self.world.look()
+        self.time = MovedTime(self.world.folder, self.lab.now_ms, lambda: self.lab.ahead_ms)
+        self.judge = SparkJudge(self.java.spark, self.world.spark_name)
+        self.service: Any = None
+
+    # Spark
+
+    def step(self) -> None:
+        """Something happens to the table, and to the events of what happened before."""
+        self._step()
+        fates = self.post.carry(self.world.seen)
+        if fates:
+            self.told[-1] += f"; events: {', '.join(fates)}"
+
+    def _step(self) -> None:
+        chosen = self.chance.choices(list(self.steps), list(self.steps.values()))[0]
+        with self.sparks_time():
+            try:
+                with refusing():
+                    line = chosen(self.world)
+                self.happened[chosen.__name__] += line is not None
+            except RefusedError as no:
+                self.refused += 1
+                line = f"{chosen.__name__} refused: {str(no)[:100]}"
+        self.told.append((line or f"{chosen.__name__}: nothing to do")[:300])
+        self.world.look()
+
+    def sparks_time(self) -> Any:
+        """Spark is at work."""
+        return self.time.sparks(self.world.newest_version)
+
+    def learn(self) -> None:
+        """Read what the daemon must leave as it is."""
+        self.world.look()
+        self.judge.learn(self.world.snapshots)
+        self.head = self._head()
+
+    def _head(self) -> Counter[tuple[Any, ...]]:
+        return self.judge.head(with_lineage=self.world.version == 3)
+
+    # The daemon
+
+    def run(self, span_ms: int, *, race: float = RACE) -> None:
+        """Time passes, and the daemon does whatever is due; then Spark looks at what there is."""
+        self.learn()
+        self.told.append(f"  the daemon, {span_ms / HOUR_MS:g} h later")
+        self.before, files = self.world.seen.metadata, self._files()
+        self.race_in = self.chance.choice((1, 1, 2)) if self.chance.random() < race else 0
+        self.has_raced, self.is_race_behind = False, self.chance.random() < 0.5
+        if self.service is None or self.chance.random() < RESTART:
+            self._begin()
+        heard = len(self.lab.seen)
+        self._settle(heard)
+        while span_ms > 0:
+            # Whatever is under way ends first: what takes hours is asked for more rarely.
+            self.lab.ahead_ms += min(span_ms, AT_ONCE_MS)
+            span_ms -= AT_ONCE_MS
+            self._settle(heard)
+        self.time.date()
+        self._account(self.lab.seen[heard:])
+        self.world.look()
+        if self._files() != files:
+            self._judge()
+        self.happened["metadata trimmed"] += sum(
+            path.name.endswith(".metadata.json") for path in files - self._files()
+        )
+        self.happened["orphans removed"] += sum(
+            path.name.startswith("left-behind") for path in files - self._files()
+        )
+
+    def _settle(self, heard: int) -> None:
+        try:
+            settle(self.service)
+        except AssertionError as err:
+            self._account(self.lab.seen[heard:])
+            raise AssertionError(self.story(f"{err}: {self._verdicts()}")) from err
+
+    def _verdicts(self) -> list[str]:
+        """What the daemon would do, or why not."""
+        uuid = uuid_of(self.world.seen)
+        row, partitions = self.service.fold.table(uuid), self.service.fold.partitions(uuid)
+        of_table = [] if row is None else row.of_table
+        return [
+            *(f"{one.action} {one.label}: {one.verdict}, {one.why}" for one in of_table),
+            *(f"{one.key}: {one.verdict}" for one in partitions),
+            f"open: {self.service.ledger.open_jobs()}",
+            f"to sweep: {self.service.ledger.tables_to_sweep(self.lab.now_ms())}",
+        ]
+
+    def _begin(self) -> None:
+        if self.service is not None:
+            self.told[-1] += ", another one"
+            self.service.stop()
+        self.service = self.lab.service()
+        self.service.maintainer.requests.on_commit = self._on_commit
+        self.service.start()
+
+    def _on_commit(self, real: Any, *arguments: Any) -> Any:
+        """A request of the daemon's: Spark may have come first."""
+        self.race_in -= 1
+        if self.race_in == 0 and not self.is_race_behind:
+            self._race()
+        try:
+            answer = real(*arguments)
+        except Exception as err:
+            self.told.append(f"    refused: {err}"[:300])
+            raise
+        self.time.set_right(Path(normalised(answer.metadata_location)))
+        if self.race_in == 0 and self.is_race_behind:
+            self._race()
+        return answer
+
+    def _race(self) -> None:
+        self.has_raced = True
+        self.world.look()
+        self.told.append("  while it commits:")
+        head = self.world.head
+        self._judge()
+        self._step()
+        if self.world.head != head:
+            self.happened["race"] += 1
+        self.before = self.world.seen.metadata
+        self.learn()
+
+    def _files(self) -> set[Path]:
+        return {path for path in self.world.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
+
+    # The judgement
+
+    def _judge(self) -> None:
+        self.judged += 1
+        changed = self.judge.changed(self.world.snapshots)
+        self._expect({}, changed, "snapshots with other rows")
+        self._expect("", same_head(self.head, self._head()), "the head")
+        self._vouch(self.world.seen.metadata)
+        self.judge.learn(self.world.snapshots)
+        for one in self.world.seen.metadata.snapshots:
+            rows, before = self.judge.known[one.snapshot_id], self.judge.known.get(one.parent_snapshot_id)
+            if before is not None and JOB_ID in one.summary.additional_properties:
+                self._expect(before, rows, f"the rows of our snapshot {one.snapshot_id}")
+
+    def _vouch(self, after: TableMetadata) -> None:
+        """Of what was retained before nothing is gone that may not be."""
+        gone = lost(self.before, after, self.lab.now_ms(), KEEP_LAST, KEEP_FOR_MS)
+        self._expect([], gone, "what had to stay")
+        self.happened["refs dropped"] += len(set(self.before.refs) - set(after.refs))
+
+    def _account(self, observations: list[Any]) -> None:
+        """What the daemon says of what it did."""
+        for one in observations:
+            match one:
+                case seen.JobEnded():
+                    self._ended(one)
+                case seen.PoliciesLoaded(ok=False):
+                    self._expect("", one.complaints, "complaints about the policy")
+                case seen.PartitionsRecounted(wrong=wrong) if wrong:
+                    self._expect(0, wrong, "partitions that were counted wrongly")
+                case seen.HoldChanged(is_held=True):
+                    self.told.append(f"    held: {one.partition or 'the table'}: {one.why}")
+                case seen.FilesDeleted():
+                    self.told.append(f"    deleted {one.files}, kept {one.kept}: {one.why}")
+                    self.happened["files deleted"] += one.files
+        alarms = [one for one in observations if isinstance(one, ALARMS)]
+        self._expect([], alarms, "alarms")
+
+    def _ended(self, end: seen.JobEnded) -> None:
+        kind = str(end.action)
+        if end.action is Action.COMPACT:
+            kind = _kind(self.lab.take_of(end.job_id))
+        self.told.append(f"    {kind} {end.label}: {end.outcome} {end.reason} {end.why[:300]}")
+        self.ends[f"{end.action} {end.reason}"] += 1
+        # A request that was refused once may have a second copy on its way, for all that the daemon knows.
+        is_open = end.outcome is OutcomeKind.UNKNOWN and self.has_raced
+        is_found_out = end.reason is Reason.LOST and end.job_id in self.unknown
+        is_fine = end.reason in FINE or is_open or is_found_out
+        self._expect(True, is_fine, f"whether {end.reason} is a good end")
+        if is_open:
+            self.unknown.add(end.job_id)
+        if end.outcome is OutcomeKind.DONE:
+            self.happened[kind] += 1
+
+    def finish(self) -> None:
+        """Quiet days; then nothing is due that could be done, and Spark goes on."""
+        for span_ms in (HOUR_MS, 26 * HOUR_MS, 26 * HOUR_MS):
+            self.run(span_ms, race=0)
+        self._expect({}, self.service.ledger.open_jobs(), "jobs of which nobody knows the end")
+        verdicts = self.service.fold.tally(uuid_of(self.world.seen)).verdicts
+        self._expect(0, verdicts.get(Verdict.DUE, 0), f"partitions that are due ({verdicts})")
+        row = self.service.fold.table(uuid_of(self.world.seen))
+        due = [one for one in row.of_table if one.verdict is Verdict.DUE or not one.why]
+        self._expect([], due, "what is due of the table")
+        if self.world.snapshots:
+            with self.sparks_time():
+                self._expect([], go_on(self.world), "Spark's own work")
+
+    def _expect(self, expected: object, actual: object, what: str) -> None:
+        if expected != actual:
+            raise AssertionError(self.story(f"{what}: expected {expected}, found {actual}"))
+
+    def story(self, end: str) -> str:
+        """The whole history, for whoever must find out."""
+        return "\n".join([f"seed {self.seed}:", *self.told, end])
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.service is not None:
+            self.service.stop()
+        self.java.lake.drop_table(self.world.name)
+        self.java.lake.drop_namespace(self.world.name.partition(".")[0])
+        shutil.rmtree(self.time.folder.parent, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _kind(take: Take) -> str:
+    """What a compaction was about, in a word."""
+    beside = " beside writers" if take.through_number is not None else ""
+    if take.converts_equality:
+        return "compact, equality deletes converted"
+    if take.merges_deletes:
+        return "compact, deletes merged"
+    return ("compact, deletes applied" if take.with_deletes else "compact, small files") + beside
+
+
+def play(java: Java, folder: Path, properties: Mapping[str, str], seed: int, steps: int) -> WorkHistory:
+    """A whole history: the daemon works after one or a few steps of Spark's, some time later."""
+    history = WorkHistory(java, folder, properties, seed)
+    with (
+        patch.object(debt, "MERGED_FROM_BYTES", history.chance.choice(LIGHT_BYTES)),
+        patch.object(minor, "ENOUGH_APPENDS", APPENDS),
+    ):
+        _play(history, steps)
+    return history
+
+
+def _play(history: WorkHistory, steps: int) -> None:
+    try:
+        for _ in range(steps):
+            for _ in range(history.chance.choice((1, 2, 3))):
+                history.step()
+            history.run(history.chance.choice(SPANS_MS))
+        history.finish()
+    except AssertionError:
+        raise
+    except Exception as err:
+        raise AssertionError(history.story(f"it broke: {type(err).__name__}: {err}")) from err
+    finally:
+        history.close()
