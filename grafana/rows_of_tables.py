@@ -252,6 +252,25 @@ def leavings() -> list[timeseries.Panel]:
             (times("isotherm_files_kept_total"), "{{table}} kept"),
             (times("isotherm_files_postponed_total"), "{{table}} put off"),
         ),
+        bars(
+            "Files through quarantine",
+            "Orphans that were moved into quarantine (`orphans.mode: quarantine`), those that were deleted for good after `orphans.keep_for`, and those that came back because their table needs them: whoever read them meanwhile has failed.",
+            (times("isotherm_files_quarantined_total"), "{{table}} moved"),
+            (times("isotherm_files_purged_total"), "{{table}} deleted for good"),
+            (times("isotherm_files_restored_total"), "{{table}} restored"),
+        ),
+        graph(
+            "Files in quarantine",
+            "Orphans that can still be restored (`isotherm orphans TABLE --restore`).",
+            "short",
+            (f"sum by (table) (isotherm_quarantined_files{{{TABLE}}})", "{{table}}"),
+        ),
+        graph(
+            "Bytes in quarantine",
+            "The size of these files: what `orphans.keep_for` costs.",
+            "bytes",
+            (f"sum by (table) (isotherm_quarantined_bytes{{{TABLE}}})", "{{table}}"),
+        ),
         graph(
             "Files that nothing needs",
             "Old versions of the metadata (trim_metadata) and orphans (remove_orphans), as the table's folders were listed last. Orphans are only counted where `orphans.mode` is `report`.",

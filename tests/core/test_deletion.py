@@ -14,6 +14,7 @@ from isotherm.core.deletion import (
     Neighbours,
     Seen,
     Standing,
+    held_by,
     is_gc_enabled,
     judge,
     may_go_at_once,
@@ -120,7 +121,7 @@ def test_what_was_found_by_listing_stays_where_anything_is_against_it(mark, chan
         ("hdfs:///wh/t", "hdfs://prod/wh/t/data/a", False),
     ],
 )
-@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("cause", [one for one in Cause if one is not Cause.QUARANTINED])
 def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cause):
     """Mirrored for a disaster, they differ by their names alone; to a proof that nothing is needed they are one."""
     for allowed, own in (((), home), ((home,), "s3://lake/orders")):
@@ -129,6 +130,63 @@ def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cau
         # What an operator allows is no right to what was found by listing.
         assert (finding is Finding.GO) == (goes and not (allowed and cause in FOUND)), reason
         assert finding is Finding.GO or reason in ("elsewhere", "metadata")
+
+
+QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cause.QUARANTINED, SEEN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding", "reason"),
+    [
+        ({}, Finding.GO, "unreached"),
+        ({"young": {QUARANTINED.path}}, Finding.WAIT, "not_over"),
+        ({"names": {"a.parquet"}}, Finding.RESTORE, "needed_again"),
+        ({"names": {"a.parquet"}, "young": {QUARANTINED.path}}, Finding.RESTORE, "needed_again"),
+        # Somebody has added it where it lies now: it would be lost to him where it was.
+        ({"names": {"a.parquet"}, "moved_names": {"a.parquet"}}, Finding.KEEP, "reached"),
+        ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.WAIT, "gc_disabled"),
+        ({"names": {"a.parquet"}, "seen_through": 13}, Finding.WAIT, "history_cut"),
+        ({"known_through": 13}, Finding.WAIT, "history_cut"),
+        ({"last_sequence_number": None}, Finding.KEEP, "format_1"),
+        ({"beside": {Cause.QUARANTINED: "is another history"}}, Finding.WAIT, "other_history"),
+    ],
+)
+def test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed(changes, finding, reason):
+    assert found(QUARANTINED, (), **changes) == (finding, reason)
+
+
+@pytest.mark.parametrize("names", [(), ("a.parquet",)])
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (f"{HOME}/data/a.parquet", "elsewhere"),
+        (f"{HOME}/_isotherm_quarantine/a.parquet", "elsewhere"),
+        (f"{HOME}/_isotherm_quarantine/data/a.parquet", "elsewhere"),
+        (f"{HOME}/_isotherm_quarantine/j1/other/a.parquet", "elsewhere"),
+        (f"{HOME}/_isotherm_quarantine/j1/data/", "spelling"),
+        (f"{HOME}/_isotherm_quarantine/j1/../../data/a.parquet", "spelling"),
+        (f"{HOME}2/_isotherm_quarantine/j1/data/a.parquet", "elsewhere"),
+        ("s3://lake/also/shop/orders/_isotherm_quarantine/j1/data/a.parquet", "elsewhere"),
+        (f"{HOME}/_isotherm_quarantine/j1/metadata/00003-6f4b.metadata.json", "metadata"),
+    ],
+)
+def test_only_what_was_moved_within_the_tables_own_location_goes_from_a_quarantine_or_back(
+    path, reason, names
+):
+    neighbours = Neighbours(own_folders(HOME, ("s3://lake/also/{namespace}/{name}",), ("shop", "orders")))
+    mark = Mark(path, "j1", Cause.QUARANTINED, SEEN)
+
+    assert found(mark, (), neighbours, names=names) == (Finding.KEEP, reason)
+
+
+@pytest.mark.parametrize("names", [(), ("a.parquet",)])
+@pytest.mark.parametrize("others", ["others", "claims"])
+@pytest.mark.parametrize("other", ["_isotherm_quarantine", "_isotherm_quarantine/j1", "data", "data/x", ""])
+def test_where_another_table_lies_in_a_quarantine_or_where_its_files_were_they_wait(other, others, names):
+    neighbours = Neighbours(OWN, **{others: frozenset({folder(f"{HOME}/{other}")})})
+
+    assert found(QUARANTINED, (), neighbours, names=names) == (Finding.WAIT, "other_table")
+    assert held_by(QUARANTINED.path, Neighbours(OWN), is_found=True) is None
 
 
 def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expired_goes():
@@ -151,7 +209,8 @@ def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expire
     ],
 )
 def test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does(cause, standing):
-    assert [one for one in Cause if obstacle(standing, one) is not None] == [cause]
+    stay = {cause, Cause.QUARANTINED} if cause is Cause.ORPHAN else {cause}
+    assert {one for one in Cause if obstacle(standing, one) is not None} == stay
 
 
 def test_a_file_is_reached_under_any_spelling():

@@ -19,7 +19,10 @@ from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
 DEADLINE_S = 120
-NOT_ITS_OWN = ("isotherm_ingest", "isotherm_source", "isotherm_scan_reports", "isotherm_reads_per_day")
+NOT_ITS_OWN = (
+    *("isotherm_ingest", "isotherm_source", "isotherm_scan_reports", "isotherm_reads_per_day"),
+    "isotherm_quarantined",  # of tables that have something there alone
+)
 AT_MS = 1_700_000_000_000
 
 
@@ -54,6 +57,8 @@ def something_of_everything() -> list[seen.Observation]:
         seen.SnapshotsExpired(TABLE, 10, 30),
         seen.FolderSearched(TABLE, "remove_orphans", 900, 12, 10**6, 12, "s3://lake/shop/orders/data/a.parquet"),
         seen.FilesDeleted(TABLE, 30, 1, 2, "reached: a retained snapshot reaches it"),
+        seen.FilesRestored(TABLE, 1, "s3://lake/shop/orders/_isotherm_quarantine/j/data/a.parquet"),
+        seen.QuarantineCounted(TABLE, 12, 10**6),
         seen.TableFailed("shop.orders", "looking at it", "format version 4"),
         seen.TableHalted(TABLE, "mismatch", "rows"),
         seen.HoldRejected("no/key", "no JSON"),

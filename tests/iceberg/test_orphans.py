@@ -14,6 +14,7 @@ from isotherm.clients.listing import StoredFile, files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
+from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder, orphans
 from isotherm.iceberg.orphans import Others, find
 from isotherm.iceberg.remover import sweep
@@ -46,6 +47,9 @@ def on_s3(tmp_path):
         lab = Lab(tmp_path, properties=store.lake(tmp_path))
         yield lab, store
         lab.executor.stop()
+
+
+IN_QUARANTINE = (f"{FOLDER}/job/data/at_day=2026-01-01/q.parquet", f"{FOLDER}/job/metadata/q-m0.avro")
 
 
 def put(table, *names):
@@ -86,7 +90,7 @@ def test_it_finds_what_spark_would_remove(spark, lake, version):
         f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('min-input-files', '1', 'rewrite-all', 'true'))"
     )
     table = lake.load_table(name)
-    put(table, *NAMES)
+    put(table, *NAMES, *IN_QUARANTINE)
     # Snapshots go, and the files that only they had stay: of a job that crashed in between.
     java = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util
     java = java.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
@@ -100,6 +104,7 @@ def test_it_finds_what_spark_would_remove(spark, lake, version):
     }
 
     assert len(ours) > len(NAMES)
+    assert not any(FOLDER in str(path) for path in theirs)
     # Versions of the metadata are not looked for here.
     assert ours == {path for path in theirs if not path.name.endswith(".metadata.json")}
 

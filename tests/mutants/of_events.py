@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         "each try of a table that is not shown takes away that it fails",
         "telemetry/table_metrics.py",
-        "self._series.forget(what.table.name, but=self.failing)",
+        "self._series.forget(what.table.name, self.failing)",
         "self._series.forget(what.table.name)",
         "service/tables/test_not_found.py::"
         "test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for",
@@ -120,8 +120,8 @@ MUTANTS = (
     Mutant(
         "each plan of a table at rest takes away that it fails",
         "telemetry/table_metrics.py",
-        "self._series.rest(name, but=self.failing)",
-        "self._series.rest(name)",
+        "self._series.rest(name, self.failing, self._quarantine.files, self._quarantine.bytes)",
+        "self._series.rest(name, self._quarantine.files, self._quarantine.bytes)",
         "telemetry/test_metrics.py::test_that_a_table_fails_stays_while_it_rests_and_goes_with_it",
     ),
     Mutant(

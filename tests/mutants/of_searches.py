@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "orphans are looked for where other tables may write",
         "core/deletion.py",
-        "folders = neighbours.made if mark.cause in FOUND else neighbours.own",
-        "folders = neighbours.own",
+        "return self.made if cause in FOUND else self.own",
+        "return self.own",
         RULES + "test_what_was_found_by_listing_goes_by_its_name_and_its_place_too",
     ),
     Mutant(
@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         "orphans go though the policy only wants them counted by now",
         "core/deletion.py",
-        "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
+        "if cause in {Cause.ORPHAN, Cause.QUARANTINED} and not standing.may_remove_orphans:",
         "if False:",
         RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
     ),

@@ -5,10 +5,11 @@ import sqlite3
 import pytest
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.deletion import Cause, Mark
+from isotherm.core.deletion import Cause, Mark, Seen
 from isotherm.core.model.holds import HoldKind
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, connect
+from isotherm.store.ledger.schema import VERSIONS
 
 VERSION_1 = """
 CREATE TABLE operations (
@@ -85,6 +86,25 @@ def test_a_row_that_cannot_be_read_keeps_no_ledger_from_being_brought_up(old, da
     assert ledger.has_job("j")
     assert ledger.halted("t")
     ledger.close()
+
+
+def test_a_ledger_of_the_version_before_has_an_empty_quarantine_and_keeps_what_waits(tmp_path):
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as database:
+        for number, sql in enumerate(VERSIONS[:13], 1):
+            database.executescript(f"{sql}; PRAGMA user_version={number}")
+        database.execute(
+            "INSERT INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms, cause, seen_through, seen_snapshot) "
+            "VALUES ('t', 's3://lake/t/data/a', 'j', 'waiting', 1, 2, 'orphan', 5, 7)"
+        )
+    database.close()
+    ledger = Ledger(path)
+
+    assert ledger.quarantines() == {}
+    assert ledger.due_deletions("t", 10, 10) == [Mark("s3://lake/t/data/a", "j", Cause.ORPHAN, Seen(7, 5))]
+    ledger.moved("t", {"s3://lake/t/data/a": ("s3://lake/t/q/a", 9)}, 3, 8)
+    assert ledger.quarantines() == {"t": (1, 9)}
+    assert ledger.due_deletions("t", 10, 10) == [Mark("s3://lake/t/q/a", "j", Cause.QUARANTINED, Seen(7, 5))]
 
 
 def test_it_has_then_what_a_new_one_has(old, tmp_path):

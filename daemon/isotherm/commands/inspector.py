@@ -29,6 +29,7 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.folder import FOLD, LEDGER
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
+from isotherm.store.ledger.quarantine import Quarantined
 
 if TYPE_CHECKING:
     from isotherm.core.model.refusals import Refusal
@@ -297,6 +298,10 @@ class Inspector:
     def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:
         """How many files of a table the daemon has marked for a cause, and when the first of them may go."""
         return self.ledger.waiting_for(self.row(table).state.table.uuid, cause)
+
+    def files_in_quarantine(self, table: str) -> dict[str, Quarantined]:
+        """What the daemon knows of a table's quarantine, by the places of the files."""
+        return {one.place: one for one in self.ledger.files_in_quarantine(self.row(table).state.table.uuid)}
 
     def _catalog(self) -> "IcebergCatalog":
         # PyIceberg, Arrow and DataFusion take seconds to import, and most answers need none of them.

@@ -1,9 +1,9 @@
-"""`isotherm orphans`: files in a table's folders that nothing needs, listed now. Nothing is changed.
+"""`isotherm orphans`: files in a table's folders that nothing needs, and its quarantine, listed now. Nothing is changed.
 
 The search is the daemon's own, with the table's policy. What the daemon has marked already is told beside it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,30 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Refusal
 from isotherm.core.orphans import Found, Orphan, finding_text, too_many
 from isotherm.core.policy.policy import Mode, Policy
+from isotherm.core.quarantine import origin_of
 from isotherm.core.units import clock_text, size_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.text import counted
+from isotherm.store.ledger.quarantine import Quarantined
 
 SHOWN = 20
 """Files that are told; `-o json` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class InQuarantine:
+    """A file that was an orphan, and can be restored."""
+
+    path: str
+    """Where it was, and will be if it is restored."""
+    place: str
+    """Where it is."""
+    size_bytes: int
+    since_ms: int
+    """By the daemon, or by the store, where the daemon does not know it."""
+    until_ms: int | None
+    """Until when it can be restored. None where the daemon does not know it: then it stays until a search has found it, and
+    for `orphans.keep_for` from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +63,8 @@ class OrphansAnswer:
     waiting: int
     """Files that the daemon has marked: they go once their grace is over, if they are still not needed then."""
     first_due_at_ms: int | None
+    quarantine: tuple[InQuarantine, ...]
+    """What lies in the table's quarantine, what goes first first."""
     notes: tuple[str, ...]
     """What becomes of them, in words."""
 
@@ -71,7 +91,8 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
     if isinstance(found, Refusal):
         return found
     waiting, due_at_ms = inspector.waiting_for(table, cause)
-    notes = tuple(_notes(found, policy, cause, waiting, due_at_ms))
+    quarantine = tuple(_in_quarantine(found, location, inspector.files_in_quarantine(table)))
+    notes = (*_notes(found, policy, cause, waiting, due_at_ms), *_notes_of_quarantine(table, quarantine))
     return OrphansAnswer(
         table,
         location,
@@ -82,6 +103,7 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
         found.orphans,
         waiting,
         due_at_ms,
+        quarantine,
         notes,
     )
 
@@ -91,12 +113,33 @@ def _notes(found: Found, policy: Policy, cause: Cause, waiting: int, due_at_ms: 
     yield finding_text(found, f"{what}, and old enough")
     if cause is Cause.OLD_VERSION and not policy.metadata.enabled:
         yield "Nothing is deleted: the policy, or the table itself, looks after them (metadata.enabled)."
-    elif cause is Cause.ORPHAN and policy.orphans.mode is not Mode.APPLY:
+    elif cause is Cause.ORPHAN and not policy.orphans.mode.takes_away:
         yield f"Nothing is deleted: the policy says orphans.mode: {policy.orphans.mode}."
     elif cause is Cause.ORPHAN and (why := too_many(found, policy.orphans.max_share)) is not None:
         yield f"Nothing is deleted: {why}"
     if waiting and due_at_ms is not None:
-        yield f"{counted(waiting, 'file')} wait to be deleted, the first until {clock_text(due_at_ms)} UTC."
+        is_moved = cause is Cause.ORPHAN and policy.orphans.mode is Mode.QUARANTINE
+        what = "moved into quarantine" if is_moved else "deleted"
+        yield f"{counted(waiting, 'file')} wait to be {what}, the first until {clock_text(due_at_ms)} UTC."
+
+
+def _in_quarantine(found: Found, home: str, known: Mapping[str, Quarantined]) -> list[InQuarantine]:
+    files = []
+    for one in found.quarantine or ():
+        origin, of_daemon = origin_of(one.path, home), known.get(one.path)
+        since_ms = one.written_at_ms if of_daemon is None else of_daemon.since_ms
+        until_ms = None if of_daemon is None else of_daemon.until_ms
+        files.append(InQuarantine(origin or one.path, one.path, one.size_bytes, since_ms, until_ms))
+    return sorted(files, key=lambda one: (one.until_ms is None, one.until_ms or 0, one.path))
+
+
+def _notes_of_quarantine(table: str, files: Sequence[InQuarantine]) -> Iterable[str]:
+    if files:
+        size = size_text(sum(one.size_bytes for one in files))
+        yield (
+            f"{counted(len(files), 'file')} ({size}) in quarantine: `isotherm orphans {table} --restore PATH` puts one back, "
+            "`--restore all` all of them."
+        )
 
 
 def _print(answer: OrphansAnswer) -> None:
@@ -112,5 +155,22 @@ def _print(answer: OrphansAnswer) -> None:
         out.print(grid)
     if answer.files > SHOWN:
         out.print(f"… and {answer.files - SHOWN} more: -o json has them")
+    _print_quarantine(answer)
     for line in answer.notes:
         out.print(Text(line))
+
+
+def _print_quarantine(answer: OrphansAnswer) -> None:
+    grid = Table(box=None, pad_edge=False, show_edge=False)
+    for title in ("in quarantine since", "until (UTC)"):
+        grid.add_column(title, no_wrap=True)
+    grid.add_column("size", justify="right", no_wrap=True)
+    grid.add_column("file", overflow="fold")
+    for one in answer.quarantine[:SHOWN]:
+        name = one.path.removeprefix(answer.location.rstrip("/") + "/")
+        until = "not known" if one.until_ms is None else clock_text(one.until_ms)
+        grid.add_row(clock_text(one.since_ms), until, size_text(one.size_bytes), name)
+    if answer.quarantine:
+        out.print(grid)
+    if len(answer.quarantine) > SHOWN:
+        out.print(f"… and {len(answer.quarantine) - SHOWN} more: -o json has them")

@@ -14,10 +14,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from zlib import crc32
 
 from isotherm.contract.paths import cluster, deepest, folder, is_plain, normalised
 from isotherm.contract.properties import says
+from isotherm.core.quarantine import FOLDER, origin_of
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
@@ -44,11 +44,15 @@ class Cause(StrEnum):
     """It is a version of the table's metadata that the newest one does not name any more."""
     ORPHAN = "orphan"
     """It was found in the table's folders, and no snapshot reached it."""
+    QUARANTINED = "quarantined"
+    """It was an orphan, and was moved into the table's quarantine; its time there is over."""
 
 
+NOT_OVER = "not_over"
+"""The reason for which a file stays whose time in the quarantine is not over."""
 NOT_OURS = "not_ours"
 """The reason for which a file stays that is another table's, or may be."""
-FOUND = frozenset({Cause.OLD_VERSION, Cause.ORPHAN})
+FOUND = frozenset({Cause.OLD_VERSION, Cause.ORPHAN, Cause.QUARANTINED})
 """What was found by listing the table's folders. Nothing of ours ever knew these files: so they go by their names too."""
 
 
@@ -84,6 +88,8 @@ class Finding(StrEnum):
     """Look again later."""
     KEEP = "keep"
     """It is not ours to delete. If it is in nobody's way but storage's, orphan removal will find it."""
+    RESTORE = "restore"
+    """It was moved into the quarantine, and is needed where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def obstacle(standing: Standing, cause: Cause) -> str | None:
         return "the policy does not expire snapshots of this table any more"
     if cause is Cause.OLD_VERSION and not standing.may_trim:
         return "the policy does not remove old versions of this table's metadata any more"
-    if cause is Cause.ORPHAN and not standing.may_remove_orphans:
+    if cause in {Cause.ORPHAN, Cause.QUARANTINED} and not standing.may_remove_orphans:
         return "the policy does not remove orphans of this table any more"
     return None
 
@@ -157,9 +163,11 @@ class Evidence:
     known_through: int = 0
     """The highest sequence number that the ledger knows of the table. It is held against what was found alone: what an
     expiry left behind carries a number of its own, and goes also after a restore that a person has made."""
+    moved_names: Collection[str] = ()
+    """Of these names, those of files that the table has in its quarantine itself: somebody has added them there."""
     young: Collection[str] = ()
     """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
-    policy has changed."""
+    policy has changed. Of files in the quarantine, those that are not there for as long as the policy wants it now."""
     strange: Mapping[str, str] = field(default_factory=dict)
     """By path, of files that were found as old versions: why their text does not show that they are."""
     beside: Mapping[Cause, str] = field(default_factory=dict)
@@ -189,9 +197,23 @@ class Neighbours:
     named; but what is found in one may be the other table's."""
 
     @property
-    def made(self) -> Collection[str]:
+    def made(self) -> dict[str, Own]:
         """Of its own folders those that lie in the table's location."""
-        return [place for place, one in self.own.items() if place != one.of]
+        return {place: one for place, one in self.own.items() if place != one.of}
+
+    @property
+    def quarantine(self) -> dict[str, Own]:
+        """The folder of the table's quarantine, in the same location."""
+        return {f"{one.of}{FOLDER}/": one for one in self.made.values()}
+
+    def where_it_may_go(self, cause: Cause) -> Mapping[str, Own]:
+        """The folders in which a file may be deleted that was marked for this cause.
+
+        Where the operator allows deletions beside the location, other tables may write; what is found there may be theirs.
+        """
+        if cause is Cause.QUARANTINED:
+            return self.quarantine
+        return self.made if cause in FOUND else self.own
 
 
 def own_folders(location: str, also_under: Collection[str], levels: Sequence[str]) -> dict[str, Own]:
@@ -252,14 +274,20 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return _wait("history_cut", why)
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
-    if mark.cause in FOUND and (against := _against_found(mark, evidence)) is not None:
-        return against
-    return _by_place(mark, neighbours)
+    found = _against_found(mark, evidence) if mark.cause in FOUND else None
+    if found is not None and found.finding is not Finding.RESTORE:
+        return found
+    placed = _by_place(mark, neighbours)
+    return placed if found is None or placed.finding is not Finding.GO else found
 
 
 def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     """What the table and the store show against deleting a file that was found by listing."""
+    if name_of(mark.path) in evidence.moved_names:
+        return Verdict(Finding.KEEP, "reached", "the table names it where it was moved to")
     if name_of(mark.path) in evidence.names:
+        if mark.cause is Cause.QUARANTINED:
+            return Verdict(Finding.RESTORE, "needed_again", "the table names a file of this name again")
         return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
     if evidence.last_sequence_number is None or mark.seen is None:
         return Verdict(Finding.KEEP, "format_1", "nothing would show that the table's history went back")
@@ -268,6 +296,8 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
         return _wait("history_cut", why)
     if mark.cause in evidence.beside:
         return _wait("other_history", f"in the metadata folder {evidence.beside[mark.cause]}")
+    if mark.path in evidence.young and mark.cause is Cause.QUARANTINED:
+        return _wait(NOT_OVER, "it can still be restored: orphans.keep_for is longer by now")
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:
@@ -285,16 +315,22 @@ def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:
         )
     if not neighbours.own:
         return _wait("no_place", "where the table lies is not known yet")
-    # Where the operator allows deletions beside the location, other tables may write; what is found there may be theirs.
-    folders = neighbours.made if mark.cause in FOUND else neighbours.own
-    own, other = deepest(mark.path, folders), held_by(mark.path, neighbours, is_found=mark.cause in FOUND)
-    if own is None or cluster(mark.path) != neighbours.own[own].cluster:
+    folders, is_found = neighbours.where_it_may_go(mark.cause), mark.cause in FOUND
+    own = deepest(mark.path, folders)
+    origin = None if own is None else _origin(mark, folders[own])
+    if own is None or origin is None or cluster(mark.path) != folders[own].cluster:
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
         )
-    if other is not None:
+    held = (held_by(place, neighbours, is_found=is_found) for place in (mark.path, origin))
+    if (other := next(filter(None, held), None)) is not None:
         return _wait("other_table", f"it lies in a folder of another table, {other}")
     return GO
+
+
+def _origin(mark: Mark, own: Own) -> str | None:
+    """Where a file was before it was moved, if it was. None where nothing of ours could have moved it there."""
+    return origin_of(normalised(mark.path), own.of) if mark.cause is Cause.QUARANTINED else mark.path
 
 
 def is_version(path: str) -> bool:
@@ -320,9 +356,9 @@ def held_by(path: str, neighbours: Neighbours, *, is_found: bool) -> str | None:
     """
     theirs = [*neighbours.others, *neighbours.claims] if is_found else neighbours.others
     # What the operator allows is no right to what is found.
-    ours = neighbours.made if is_found else neighbours.own
+    ours = neighbours.made | neighbours.quarantine if is_found else neighbours.own
     own, others = (deepest(path, folders) for folders in (ours, theirs))
-    is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own].of)
+    is_deeper = own is not None and others is not None and len(others) >= len(ours[own].of)
     return others if is_deeper else None
 
 
@@ -355,16 +391,3 @@ def pause_ms(looks: int) -> int:
 
 def _wait(reason: str, why: str) -> Verdict:
     return Verdict(Finding.WAIT, reason, why)
-
-
-def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
-    """When files of a table may go whose grace begins now: at its end, together with those of about that time.
-
-    The proof before a deletion costs what stays in the table, however few the files are. So there is one for each
-    grace, not for each expiry, and a file waits for one to two graces. Proofs are made one after another, so each table
-    has a time of its own in the grace: else those of all tables would come due together, at midnight.
-    """
-    if grace_ms <= 0:
-        return now_ms
-    shift_ms = crc32(uuid.encode()) * grace_ms >> 32
-    return -(-(now_ms + grace_ms - shift_ms) // grace_ms) * grace_ms + shift_ms

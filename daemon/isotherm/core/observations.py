@@ -13,10 +13,12 @@ from isotherm.core.model.readers import ReaderLag
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations_of_work import (
     FilesDeleted,
+    FilesRestored,
     FolderSearched,
     JobEnded,
     JobStarted,
     OfWork,
+    QuarantineCounted,
     SnapshotsExpired,
 )
 
@@ -360,6 +362,7 @@ __all__ = [
     "EventSeen",
     "EventsLost",
     "FilesDeleted",
+    "FilesRestored",
     "FolderSearched",
     "GapHealed",
     "Heard",
@@ -371,6 +374,7 @@ __all__ = [
     "Observation",
     "PartitionsRecounted",
     "PoliciesLoaded",
+    "QuarantineCounted",
     "ReaderRejected",
     "Reported",
     "RoundPlanned",

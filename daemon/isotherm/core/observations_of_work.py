@@ -69,16 +69,48 @@ class FolderSearched:
 
 @dataclass(frozen=True, slots=True)
 class FilesDeleted:
-    """Files that nobody needs any more are gone."""
+    """Files that nobody needs any more are gone, or in quarantine."""
 
     table: TableId
     files: int
+    """That were deleted."""
     kept: int
     """Files that a last look kept from being deleted."""
     postponed: int = 0
     """Files that are looked at again later, because they may be needed, or could not be deleted."""
     why: str = ""
     """Why the first of those that stay does."""
+    moved: int = 0
+    """Into quarantine."""
+    purged: int = 0
+    """Of those that were deleted, the ones that were in quarantine."""
 
 
-OfWork = JobStarted | JobEnded | SnapshotsExpired | FolderSearched | FilesDeleted
+@dataclass(frozen=True, slots=True)
+class FilesRestored:
+    """Files were moved back from quarantine, because the table needs them: until then whoever read them has failed."""
+
+    table: TableId
+    files: int
+    first: str
+    """Where one of them lay in quarantine."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineCounted:
+    """What a table has in quarantine."""
+
+    table: TableId
+    files: int
+    bytes: int
+
+
+OfWork = (
+    JobStarted
+    | JobEnded
+    | SnapshotsExpired
+    | FolderSearched
+    | FilesDeleted
+    | FilesRestored
+    | QuarantineCounted
+)

@@ -8,7 +8,7 @@ is kept as a number, so a million files are some 60 MB. Of what is found the old
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -32,6 +32,7 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number, reachi
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.numbered import Numbered
+from isotherm.iceberg.quarantine import in_quarantine
 from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Search
 
@@ -69,6 +70,10 @@ def _find(
     table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
 ) -> Found | Refusal | Strangers:
     unreached, others = Numbered(), Others(wanted.home)
+    quarantine = None
+    if wanted.cause is Cause.ORPHAN:
+        quarantine = in_quarantine(table.io, wanted.home, is_stopped)
+    moved = {name_of(one.path) for one in quarantine or ()}
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
         unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
@@ -76,9 +81,14 @@ def _find(
     now = table.catalog.load_table(table.name())
     if (against := _against(now, wanted, is_stopped, threads)) is not None:
         return against
-    for some in _needed(now, wanted, unreached, is_stopped, threads):
-        unreached.discard_all(map(name_of, some))
-    return _unreached(now, wanted, unreached, others, is_stopped)
+    needed_again = set[str]()
+    for some in _needed(now, wanted, Either(unreached, moved), is_stopped, threads):
+        names = [name_of(one) for one in some]
+        unreached.discard_all(names)
+        needed_again.update(moved.intersection(names))
+    found = _unreached(now, wanted, unreached, others, is_stopped)
+    again = frozenset(one.path for one in quarantine or () if name_of(one.path) in needed_again)
+    return replace(found, quarantine=quarantine, needed_again=again)
 
 
 def _unreached(
@@ -172,6 +182,17 @@ def _listed(
                 see(part + file.name)
                 if is_wanted(part + file.name) and f"{home}{part}{file.name}" not in wanted.theirs:
                     yield home + part, file
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What is among one or the other."""
+
+    one: Container[str]
+    other: Container[str]
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.one or text in self.other
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """Deletes files: gathers the evidence about marked ones, has each judged, and deletes those that may go.
 
+Orphans it moves into the table's quarantine where the policy says so. What is needed again it puts back from there.
+
 It works beside the loop, one table after another: each of its steps is a request to a store. What it may do was
 decided before it began (`deletion.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from pyiceberg.io import FileIO
@@ -15,11 +18,24 @@ from isotherm.clients.listing import written_at_ms
 from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import normalised, taken_for
-from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
+from isotherm.core.deletion import (
+    FOUND,
+    NOT_OVER,
+    Cause,
+    Evidence,
+    Finding,
+    Mark,
+    Seen,
+    is_gc_enabled,
+    judge,
+    name_of,
+)
+from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.orphans import ByName
+from isotherm.iceberg.quarantine import Taking, restored
 from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
@@ -64,22 +80,40 @@ def sweep(
         path: judge(mark, wanted.expired.get(mark.job_id, ()), evidence, wanted.neighbours)
         for path, mark in marks.items()
     }
-    kept = {path: verdict for path, verdict in verdicts.items() if verdict.finding is Finding.KEEP}
-    postponed = {path: verdict.why for path, verdict in verdicts.items() if verdict.finding is Finding.WAIT}
-    going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
-    gone, late = _delete(table, wanted, going, is_stopped, clock_s, threads)
-    return Swept(wanted.uuid, tuple(gone), kept, postponed | late)
+    found = {
+        finding: [path for path, one in verdicts.items() if one.finding is finding] for finding in Finding
+    }
+    taking = Taking(wanted, is_stopped)
+    blocked = taking.blocked(found[Finding.GO])
+    going = [path for path in found[Finding.GO] if path not in blocked]
+    back = restored(table.io, wanted, verdicts, is_stopped, threads)
+    gone, late = _delete(table, wanted, going, taking, is_stopped, clock_s, threads)
+    not_over = [path for path in found[Finding.WAIT] if verdicts[path].reason == NOT_OVER]
+    waits = {path: verdicts[path].why for path in found[Finding.WAIT] if path not in {*not_over}}
+    kept = {path: verdicts[path] for path in found[Finding.KEEP]}
+    return Swept(
+        wanted.uuid,
+        tuple(path for path in gone if path not in taking.moved and path not in taking.missing),
+        kept | back.kept,
+        waits | late | blocked | back.postponed,
+        taking.moved,
+        tuple(back.restored),
+        (*taking.missing, *back.missing),
+        tuple(not_over),
+    )
 
 
 def _delete(
     table: Table,
     wanted: Sweep,
     going: Sequence[str],
+    taking: Taking,
     is_stopped: IsStopped,
     clock_s: Callable[[], float],
     threads: Threads,
 ) -> tuple[list[str], dict[str, str]]:
-    """Delete what may go, each file soon after a look at the table. Returns those that are gone, and why others must wait.
+    """Delete or move what may go, each file soon after a look at the table. Returns those that are gone from where they
+    were, and why others must wait.
 
     A look is good for some files: then what came since is read, and it goes on. Each brings a FileIO of its own: the keys
     that a catalog gives out may be over when the proof is.
@@ -106,7 +140,7 @@ def _delete(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        done, failed = deleted(seen.io, going, is_late, threads, before_ms)
+        done, failed = deleted(seen.io, going, is_late, threads, before_ms, taking.take)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
@@ -163,7 +197,7 @@ def _late(
     found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped, threads)
     still = set(going)
     those = [mark for mark in wanted.marks if mark.path in still and mark.cause in FOUND]
-    names = needed_names(now, those, youngest(table.metadata), is_stopped, threads)
+    names = needed_names(now, those, youngest(table.metadata), is_stopped, threads).names
     found |= {normalised(mark.path) for mark in those if name_of(mark.path) in names}
     return now, {
         path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found
@@ -193,8 +227,8 @@ def gathered(
     found: set[str] = set()
     for seen, paths in by_sight.items():
         found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
-    names = needed_names(table, marks, None, is_stopped, threads)
-    unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in names]
+    needed = needed_names(table, marks, None, is_stopped, threads)
+    unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in needed.names]
     beside: Mapping[Cause, str] = {}
     if unnamed and wanted.home is not None:
         before_ms = min(wanted.before_ms.values(), default=0)
@@ -207,9 +241,10 @@ def gathered(
         seen_through=seen_through,
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         reached=frozenset(found),
-        names=names,
+        names=needed.names,
+        moved_names=needed.moved_names,
         known_through=wanted.known_through,
-        young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads),
+        young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads) | wanted.not_over,
         strange=_strange(table, unnamed, is_stopped, threads),
         beside=beside,
     )
@@ -252,19 +287,31 @@ def _strange(table: Table, found: Iterable[Mark], is_stopped: IsStopped, threads
     return {mark.path: said for mark, said in answers if said is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class NeededNames:
+    """Of files that were found in a table's folders, the names that the table needs."""
+
+    names: frozenset[str]
+    moved_names: frozenset[str]
+    """Of these, those of files that it has in its quarantine."""
+
+
 def needed_names(
     table: Table, marks: Iterable[Mark], seen: Seen | None, is_stopped: IsStopped, threads: Threads
-) -> frozenset[str]:
-    """Of files that were found in a table's folders, the names that the table needs; up to `seen`, it needs none."""
+) -> NeededNames:
+    """The names that a table needs of files that were found in its folders; up to `seen`, it needs none."""
     wanted: dict[Cause, set[str]] = {cause: set() for cause in Cause}
     for mark in marks:
         wanted[mark.cause].add(name_of(mark.path))
     found = {name_of(one) for location in versions(table) for one in taken_for(location)}
     found &= wanted[Cause.OLD_VERSION]
-    if orphans := wanted[Cause.ORPHAN]:
+    moved: set[str] = set()
+    if orphans := wanted[Cause.ORPHAN] | wanted[Cause.QUARANTINED]:
         for some in reaching(table.metadata, table.io, ByName(orphans), seen, is_stopped, threads):
-            found.update(map(name_of, some))
-    return frozenset(found)
+            locations = list(some)
+            found.update(map(name_of, locations))
+            moved.update(name_of(one) for one in locations if f"/{FOLDER}/" in one)
+    return NeededNames(frozenset(found), frozenset(moved))
 
 
 def deleted(
@@ -273,6 +320,7 @@ def deleted(
     is_stopped: IsStopped = never,
     threads: Threads = THREADS,
     before_ms: Mapping[str, int] = NO_AGES,
+    take: Callable[[FileIO, str, IsStopped], None] = lambda io, path, _: io.delete(path),
 ) -> tuple[list[str], dict[str, str]]:
     """Delete files; gives those that are gone, and why others are not. What was not there is gone.
 
@@ -282,6 +330,7 @@ def deleted(
         is_stopped: asked before each.
         threads: how they are deleted together.
         before_ms: by path: only if it was written before this, by the store's clock. It is asked right before.
+        take: what is done with each.
     """
     gone: list[str] = []
     failed: dict[str, str] = {}
@@ -292,9 +341,11 @@ def deleted(
         try:
             if path in before_ms and (written_at_ms(io, path) or 0) >= before_ms[path]:
                 return "it was written again since it was looked at"
-            io.delete(path)
+            take(io, path, is_stopped)
         except FileNotFoundError:
             return None
+        except Stopped:
+            return STOPPED
         except Exception as err:  # noqa: BLE001 (every store has errors of its own)
             return f"{type(err).__name__}: {err}"
         return None

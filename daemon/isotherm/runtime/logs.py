@@ -109,6 +109,7 @@ _LEVELS = {
     "event_rejected": logging.WARNING,
     "try_soon": logging.WARNING,
     "events_lost": logging.WARNING,
+    "files_restored": logging.WARNING,
     "ledger_lost": logging.ERROR,
     "hold_rejected": logging.WARNING,
     "state_drifted": logging.ERROR,

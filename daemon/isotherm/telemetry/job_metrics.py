@@ -12,6 +12,16 @@ MOST_STARTED = 1000
 one of an earlier process."""
 
 
+JobOrFiles = (
+    seen.JobStarted
+    | seen.JobEnded
+    | seen.SnapshotsExpired
+    | seen.FolderSearched
+    | seen.FilesDeleted
+    | seen.FilesRestored
+)
+
+
 class JobMetrics:
     """Counts jobs, snapshots that expired, files that were deleted."""
 
@@ -47,6 +57,17 @@ class JobMetrics:
             "action",
         )
         self.unneeded_bytes = series.gauge("isotherm_unneeded_bytes", "Their size.", "table", "action")
+        self.moved = series.counter(
+            "isotherm_files_quarantined", "Orphans that were moved into quarantine.", "table"
+        )
+        self.purged = series.counter(
+            "isotherm_files_purged", "Of the deleted files those that were in quarantine.", "table"
+        )
+        self.restored = series.counter(
+            "isotherm_files_restored",
+            "Files that came back from quarantine because their table needs them.",
+            "table",
+        )
         self.deleted = series.counter("isotherm_files_deleted", "Files deleted after an expiry.", "table")
         self.kept = series.counter(
             "isotherm_files_kept", "Files that a last look kept from being deleted.", "table"
@@ -57,7 +78,7 @@ class JobMetrics:
             "table",
         )
 
-    def __call__(self, what: seen.OfWork) -> None:
+    def __call__(self, what: JobOrFiles) -> None:
         """Count one observation."""
         match what:
             case seen.JobStarted():
@@ -78,6 +99,10 @@ class JobMetrics:
                 self._of(self.deleted, name).inc(what.files)
                 self._of(self.kept, name).inc(what.kept)
                 self._of(self.postponed, name).inc(what.postponed)
+                self._of(self.moved, name).inc(what.moved)
+                self._of(self.purged, name).inc(what.purged)
+            case seen.FilesRestored():
+                self._of(self.restored, self._label(what.table.name)).inc(what.files)
             case _:
                 assert_never(what)
 

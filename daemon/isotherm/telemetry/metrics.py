@@ -70,6 +70,7 @@ class Metrics:
                 | seen.TableGone()
                 | seen.TableMoved()
                 | seen.TableRefused()
+                | seen.QuarantineCounted()
             ):
                 self._tables(what)
             case (
@@ -78,6 +79,7 @@ class Metrics:
                 | seen.SnapshotsExpired()
                 | seen.FolderSearched()
                 | seen.FilesDeleted()
+                | seen.FilesRestored()
             ):
                 self._jobs(what)
             case seen.RoundPlanned() | seen.LedgerLost() | seen.TrySoon() | seen.PoliciesLoaded():

@@ -69,20 +69,20 @@ class Series:
             if not known:
                 del self._of_tables[table]
 
-    def forget(self, table: str, but: Gauge | None = None) -> None:
-        """Take all series of a table away, or all but those of one metric."""
+    def forget(self, table: str, *but: Gauge) -> None:
+        """Take all series of a table away, but those of some metrics."""
         self._resting.discard(table)
         self._planned.discard(table)
         for metric, labels in self._of_tables.pop(table, ()):
-            if metric is but:
+            if metric in but:
                 self._of_tables.setdefault(table, set()).add((metric, labels))
             else:
                 metric.remove(*labels)
 
-    def rest(self, table: str, but: Gauge | None = None) -> None:
-        """Take all series of a table away, or all but one, and count it among those that rest."""
+    def rest(self, table: str, *but: Gauge) -> None:
+        """Take all series of a table away, but those of some metrics, and count it among those that rest."""
         # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
-        self.forget(table, but)
+        self.forget(table, *but)
         self._resting.add(table)
         self._planned.add(table)
 

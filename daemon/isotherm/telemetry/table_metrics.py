@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from isotherm.core import observations as seen
+from isotherm.telemetry.quarantine_metrics import QuarantineMetrics
 from isotherm.telemetry.reader_metrics import ReaderMetrics
 from isotherm.telemetry.series import Series
 
@@ -15,6 +16,7 @@ Standing = (
     | seen.TableGone
     | seen.TableMoved
     | seen.TableRefused
+    | seen.QuarantineCounted
 )
 
 
@@ -26,6 +28,7 @@ class TableMetrics:
         self._of = series.of
         self._now_ms = now_ms
         self._readers = ReaderMetrics(series)
+        self._quarantine = QuarantineMetrics(series)
         self.snapshots = series.gauge("isotherm_snapshots", "Snapshots of a table's main branch.", "table")
         self.metadata_bytes = series.gauge(
             "isotherm_metadata_bytes", "Bytes of manifests that a table's head needs.", "table"
@@ -85,6 +88,8 @@ class TableMetrics:
         match what:
             case seen.TablePlanned():
                 self._planned(what)
+            case seen.QuarantineCounted():
+                self._quarantine.show(what.table.name, what.files, what.bytes)
             case seen.TableHalted():
                 self._of(self.halted, what.table.name).set(1)
             case seen.TableFailed():
@@ -97,14 +102,15 @@ class TableMetrics:
             case seen.TableMoved():
                 self._series.forget(what.table.name)
             case seen.TableRefused():  # each time that it is asked for; that it fails is told once an hour
-                self._series.forget(what.table.name, but=self.failing)
+                self._series.forget(what.table.name, self.failing)
             case _:
                 assert_never(what)
 
     def _planned(self, what: seen.TablePlanned) -> None:
         name = what.table.name
         if what.rests:
-            self._series.rest(name, but=self.failing)  # its deletions may fail still
+            # Its deletions may fail still, and its quarantine empties by time.
+            self._series.rest(name, self.failing, self._quarantine.files, self._quarantine.bytes)
             return
         self._series.bear(name)
         self._of(self.snapshots, name).set(what.snapshots)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core import observations as seen
-from isotherm.core.deletion import Cause, Mark, together_ms
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.units import DAY_MS
+from isotherm.service.jobs.graces import together_ms
 from support.deleting import GRACE, every_snapshot_reads, rows, turn, with_waiting_files
 from support.lab import Lab, of, settle, started, uuid_of, with_a_job
 

@@ -239,6 +239,6 @@ def decide_orphans(
         off=why_off(view, "orphans.mode", "the policy does not look for orphans")
         if orphans.mode is Mode.OFF
         else None,
-        deletes=orphans.mode is Mode.APPLY,
+        deletes=orphans.mode.takes_away,
         wake=Wake(at_ms=min((math.ceil(at_ms) for at_ms in times if at_ms > now_ms), default=None)),
     )

@@ -273,14 +273,25 @@ class Mode(StrEnum):
 
     OFF = "off"
     REPORT = "report"
+    QUARANTINE = "quarantine"
     APPLY = "apply"
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether orphans leave their place, at once for good or into a quarantine."""
+        return self in {Mode.QUARANTINE, Mode.APPLY}
 
 
 class Orphans(StrictModel):
     """Files in the table's own folders that no snapshot reaches, but hidden ones and those whose name it has elsewhere."""
 
     mode: Mode = Mode.REPORT
-    """`off`, `report` (count them, delete nothing), or `apply`."""
+    """`off`, `report` (count them, delete nothing), `quarantine` (move them to `_isotherm_quarantine/` in the table's location,
+    and delete them after `keep_for`), or `apply` (delete them). Say `quarantine` where readers may know files that Iceberg
+    does not: it takes the same proof as `apply`, a copy of each file in an object store, and its room for `keep_for`."""
+    keep_for: Span = 14 * 86_400_000
+    """Of `quarantine`: for so long a file can be put back (`isotherm orphans TABLE --restore`). Longer than the rarest reader
+    takes to come by."""
     older_than: Annotated[
         Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
     ] = 3 * 86_400_000

@@ -37,7 +37,12 @@ PROPERTIES = (
 """The table properties that have a say."""
 MORE_IS_STRICTER = frozenset({"expire.keep_for", "expire.keep_last", "metadata.keep_last"})
 """Fields about deletion that a table property may say too: the larger value keeps more."""
-KEEPING = MORE_IS_STRICTER | {"expire.delete_after", "metadata.older_than", "orphans.older_than"}
+KEEPING = MORE_IS_STRICTER | {
+    "expire.delete_after",
+    "metadata.older_than",
+    "orphans.older_than",
+    "orphans.keep_for",
+}
 """All fields of which the larger value keeps more."""
 
 

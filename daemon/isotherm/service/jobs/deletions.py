@@ -24,11 +24,12 @@ from isotherm.core.deletion import (
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
-from isotherm.core.observations import FilesDeleted, TrySoon
-from isotherm.core.policy.policy import Mode, Policy
+from isotherm.core.observations import FilesDeleted, FilesRestored, TrySoon
+from isotherm.core.policy.policy import Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.late_files import LateFiles
 from isotherm.service.jobs.neighbours import neighbours_of
+from isotherm.service.jobs.quarantine import Quarantine
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.ports import (
     Catalog,
@@ -37,6 +38,7 @@ from isotherm.service.ports import (
     LoadedTable,
     Maintainer,
     Sweep,
+    Swept,
     TableMissing,
     Unavailable,
 )
@@ -54,6 +56,8 @@ TABLES_AT_ONCE = 50
 """Tables that one round looks at in search of one whose files may go."""
 SEARCH_FOR_S = 2.0
 """For so long at most: each of them may come slowly, and be another table by now."""
+BY_AGE = FOUND - {Cause.QUARANTINED}
+"""What was found must be so old by the store. When a file came into quarantine the ledger knows."""
 GIVEN_UP_AFTER_MS = 28 * 86_400_000
 """Files of a table that was dropped, or moved to another daemon, wait so long for its return."""
 
@@ -95,9 +99,11 @@ class Deletions:
     _last: str = ""
     """The table whose turn was last."""
     _late: LateFiles = field(init=False)
+    quarantine: Quarantine = field(init=False)
 
     def __post_init__(self) -> None:
         self._late = LateFiles(self.ledger, self.survey, self.listen, self.now_ms)
+        self.quarantine = Quarantine(self.ledger, self.listen, self.monotonic_s)
         # Those of the daemon before: this one has looked at nothing yet.
         for name in self.ledger.obstacles():
             self.ledger.note_obstacle(name, None)
@@ -114,30 +120,41 @@ class Deletions:
         swept_now = self.maintainer.swept()
         for swept in swept_now:
             self._sweeping.pop(swept.uuid, None)
-            now_ms = self.now_ms()
-            with self.ledger.transaction():
-                self.ledger.deleted(swept.uuid, swept.gone, now_ms)
-                whys = {path: f"{verdict.reason}: {verdict.why}" for path, verdict in swept.kept.items()}
-                self.ledger.kept(swept.uuid, whys, now_ms)
-                self.ledger.postponed(swept.uuid, swept.postponed, now_ms)
-            row = self.fold.table(swept.uuid)
-            if row is not None and (swept.gone or swept.kept or swept.postponed):
-                first = next(iter((*whys.values(), *swept.postponed.values())), "")
-                self.listen(
-                    FilesDeleted(
-                        row.state.table, len(swept.gone), len(swept.kept), len(swept.postponed), first
-                    )
-                )
+            self._save(swept)
         if (self.survey.turn() or swept_now) and self.may_sweep:
             self.sweep()
 
+    def _save(self, swept: Swept) -> None:
+        """Write down what a sweep came to, and report it."""
+        uuid, now_ms, row = swept.uuid, self.now_ms(), self.fold.table(swept.uuid)
+        purged = self.quarantine.save(swept, None if row is None else self.verdicts.policy_of(row), now_ms)
+        with self.ledger.transaction():
+            self.ledger.deleted(uuid, swept.gone, now_ms)
+            whys = {path: f"{verdict.reason}: {verdict.why}" for path, verdict in swept.kept.items()}
+            self.ledger.kept(uuid, whys, now_ms)
+            self.ledger.postponed(uuid, swept.postponed, now_ms)
+        if row is not None and swept.restored:
+            self.listen(FilesRestored(row.state.table, len(swept.restored), swept.restored[0]))
+        if row is None or not (swept.gone or swept.kept or swept.postponed or swept.moved):
+            return
+        self.listen(
+            FilesDeleted(
+                row.state.table,
+                files=len(swept.gone),
+                kept=len(swept.kept),
+                postponed=len(swept.postponed),
+                why=next(iter((*whys.values(), *swept.postponed.values())), ""),
+                moved=len(swept.moved),
+                purged=purged,
+            )
+        )
+
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""
-        if self.everywhere() is not None:
-            return
-        if self._sweeping:
-            return
         names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        self.quarantine.tell(names)
+        if self.everywhere() is not None or self._sweeping:
+            return
         due = self.ledger.tables_to_sweep(self.now_ms())
         waiting = [uuid for uuid in due if uuid in names and not self.barrier.is_aside(_key(uuid))]
         if not waiting or self.events.check_in() is not None:
@@ -193,7 +210,7 @@ class Deletions:
             has_policy=resolved is not None,
             may_expire=resolved is not None and resolved.policy.expire.enabled,
             may_trim=resolved is not None and resolved.policy.metadata.enabled,
-            may_remove_orphans=resolved is not None and resolved.policy.orphans.mode is Mode.APPLY,
+            may_remove_orphans=resolved is not None and resolved.policy.orphans.mode.takes_away,
         )
         return obstacle(standing, cause)
 
@@ -270,14 +287,16 @@ class Deletions:
         self.look_for_holders(uuid, _holders(marks, neighbours))
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
         resolved = self.verdicts.policy_of(row)
-        ages_ms = {} if resolved is None else {cause: age_ms(cause, resolved.policy) for cause in FOUND}
+        ages_ms = {} if resolved is None else {cause: age_ms(cause, resolved.policy) for cause in BY_AGE}
         found_before = {cause: self.now_ms() - one_ms for cause, one_ms in ages_ms.items()}
         self.ledger.see(uuid, loaded.seen_through, self.now_ms())
         through, home = self.ledger.seen_through(uuid), self.ledger.home(uuid)
-        self.maintainer.start_sweep(
-            loaded,
-            Sweep(uuid, tuple(marks), expired, neighbours, found_before, through, home, self.ledger.gone()),
+        sweep = Sweep(
+            uuid, tuple(marks), expired, neighbours, found_before, through, home, self.ledger.gone()
         )
+        if resolved is not None:
+            sweep = self.quarantine.ruled(sweep, resolved.policy, self.now_ms())
+        self.maintainer.start_sweep(loaded, sweep)
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from isotherm.core.deletion import Cause, Mark, together_ms
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.outside import Outside
@@ -21,6 +21,7 @@ from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.jobs.graces import together_ms
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun
 from isotherm.service.jobs.table_ownership import MOVED, Owned

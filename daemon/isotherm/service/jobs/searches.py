@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen, together_ms
+from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -21,6 +21,7 @@ from isotherm.core.units import span_text
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions, age_ms
 from isotherm.service.jobs.expiries import MARKED_AT_ONCE
+from isotherm.service.jobs.graces import together_ms
 from isotherm.service.jobs.neighbours import neighbours_of
 from isotherm.service.jobs.operations import Operations, begun
 from isotherm.service.jobs.table_ownership import MOVED, Owned
@@ -192,7 +193,7 @@ class Searches:
         if not isinstance(found, Found):
             return found.refusal if isinstance(found, Strangers) else found
         policy = searching.policy
-        if searching.operation.action is not Action.REMOVE_ORPHANS or policy.orphans.mode is not Mode.APPLY:
+        if searching.operation.action is not Action.REMOVE_ORPHANS or not policy.orphans.mode.takes_away:
             return None
         why = too_many(found, policy.orphans.max_share)
         if why is not None:
@@ -223,6 +224,10 @@ class Searches:
             self._marking = job_id, found, marked + len(some)
             return
         self._marking = None
+        if may_go:
+            self.deletions.quarantine.compare(
+                operation, found, self._running[job_id].seen, self._running[job_id].policy, self.now_ms()
+            )
         self._end(job_id, found)
 
     def _end(self, job_id: str, result: Found | Refusal) -> None:
@@ -289,10 +294,13 @@ def _outcome_text(operation: Operation, found: Found, policy: Policy, seen: Seen
         said = finding_text(found, f"are versions that the table does not name any more, older than {age}")
     else:
         said = finding_text(found, f"are reached by nothing and older than {age}")
-    if operation.action is Action.REMOVE_ORPHANS and policy.orphans.mode is not Mode.APPLY:
+    if operation.action is Action.REMOVE_ORPHANS and not policy.orphans.mode.takes_away:
         return f"{said}; nothing is deleted (orphans.mode: {policy.orphans.mode})"
     if seen is None:
         return (
             f"{said}; nothing is deleted: with format 1 nothing would show that the table's history went back"
         )
-    return f"{said}; {operation.files_marked} are marked, and go after {span_text(GRACE_MS)} if they are still so"
+    goes = "go"
+    if operation.action is Action.REMOVE_ORPHANS and policy.orphans.mode is Mode.QUARANTINE:
+        goes = "are moved into quarantine"
+    return f"{said}; {operation.files_marked} are marked, and {goes} after {span_text(GRACE_MS)} if they are still so"

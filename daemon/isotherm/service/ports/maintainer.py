@@ -66,16 +66,30 @@ class Sweep:
     """The location that the table was first seen with; None where that is not known."""
     gone: frozenset[str] = frozenset()
     """The uuids of tables that are known to be gone."""
+    to_quarantine: bool = False
+    """Whether orphans are moved into the quarantine, and not deleted at once."""
+    not_over: frozenset[str] = frozenset()
+    """Of the files in quarantine those that can still be restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What became of marked files; each is in one of the three. By path, why."""
+    """What became of marked files; each is in one of these."""
 
     uuid: str
     gone: tuple[str, ...] = ()
     kept: Mapping[str, Verdict] = field(default_factory=dict)
+    """By path, why."""
     postponed: Mapping[str, str] = field(default_factory=dict)
+    """By path, why."""
+    moved: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Into quarantine: by path, where a file lies now, and its size."""
+    restored: tuple[str, ...] = ()
+    """Files that were in quarantine, and are needed where they lie again."""
+    missing: tuple[str, ...] = ()
+    """Files that are in quarantine no more: somebody has put them back, or deleted them."""
+    not_over: tuple[str, ...] = ()
+    """Files that can still be restored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ _MARK = (
     "seen_snapshot = excluded.seen_snapshot, marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, "
     "looks = 0, why = '', ended_at_ms = NULL"
 )
-_MARK_FOUND = f"{_MARK} WHERE deletions.state IN ('deleted', 'kept')"
+_MARK_FOUND = f"{_MARK} WHERE deletions.state NOT IN ('marked', 'waiting')"
 """What waits already goes on to wait for what it was marked for."""
 _WITH_FILES = (
     "WITH RECURSIVE found (uuid) AS (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
@@ -273,7 +273,7 @@ class Deletions(Part):
                 )
 
     def deletions(self, uuid: str) -> dict[str, int]:
-        """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`."""
+        """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`; `moved` into quarantine, `restored`."""
         return dict(
             self.db.execute(
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)

@@ -20,6 +20,7 @@ from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.places import Places
 from isotherm.store.ledger.positions import ReadPositions
+from isotherm.store.ledger.quarantine import Quarantine
 from isotherm.store.ledger.reads import ReadTables
 from isotherm.store.ledger.rows import from_row
 from isotherm.store.ledger.schema import VALUES, VERSIONS
@@ -75,7 +76,7 @@ _IS_OVER = (
 another expiry, which has not ended, may give them back."""
 
 
-class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTables, ReadPositions):
+class Ledger(Operations, Deletions, Quarantine, Places, Accounts, Holds, Silences, ReadTables, ReadPositions):
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:

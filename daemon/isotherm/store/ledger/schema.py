@@ -148,6 +148,11 @@ CREATE TABLE positions (
     PRIMARY KEY (uuid, reader)
 ) WITHOUT ROWID;
 """
+_VERSION_14 = """
+ALTER TABLE deletions ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX deletions_quarantined ON deletions (uuid, path) WHERE cause = 'quarantined' AND state = 'waiting';
+"""
+"""A file in quarantine has a row of its own, under the path that it has there. Its size is told, and summed up."""
 VALUES = frozenset(
     {
         *("operations.value", "operations.job", "holds.value", "reloads.value", "lateness.value"),
@@ -158,5 +163,5 @@ VALUES = frozenset(
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11, _VERSION_12),
-    _VERSION_13,
+    *(_VERSION_13, _VERSION_14),
 )

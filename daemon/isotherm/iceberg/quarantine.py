@@ -1,0 +1,193 @@
+"""The quarantine of a table in its store: what lies there, and how files get in and out. Decides nothing.
+
+A file is moved with every care for the disk of this machine, where a link may lead out of the table's location, and is
+never written over another one.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pyiceberg.io import FileIO
+
+from isotherm.clients.listing import files_below, written_at_ms
+from isotherm.clients.moving import OtherFileError, link_below, move
+from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.core.deletion import Cause, Finding, Verdict, held_by
+from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
+from isotherm.core.quarantine import folder_in, origin_of, place_for
+from isotherm.iceberg.threads import IsStopped, Stopped, Threads, never
+from isotherm.service.ports import Sweep
+
+
+def in_quarantine(
+    io: FileIO, home: str, is_stopped: IsStopped = never, most: int = TOLD
+) -> tuple[Orphan, ...] | None:
+    """The files that lie in a table's quarantine. None where they are more than `most`.
+
+    Raises:
+        OSError: the store does not answer, or refuses.
+        Stopped: so it was wanted.
+    """
+    top = folder_in(home)
+    found: list[Orphan] = []
+    for some in files_below(io, top):
+        if is_stopped():
+            raise Stopped
+        for file in some:
+            origin = origin_of(top + file.name, home)
+            if origin is not None and is_orphan_by_name(origin.removeprefix(home.rstrip("/") + "/")):
+                found.append(Orphan(top + file.name, file.size_bytes, file.written_at_ms))
+        if len(found) > most:
+            return None
+    return tuple(found)
+
+
+def put_back(io: FileIO, home: str, place: str) -> str:
+    """Move a file from the quarantine to where it was, and give that.
+
+    Raises:
+        OtherFileError: a file of other content lies there.
+        OSError: the store refuses, or does not answer; FileNotFoundError: it is in neither place.
+    """
+    origin = origin_of(place, home)
+    if origin is None:
+        raise OSError(f"nothing was moved from this table's folders to {place}")
+    _check_links(home, place, origin)
+    move(io, place, origin)
+    return origin
+
+
+@dataclass(slots=True)
+class Taking:
+    """How files go that may: for good, or into the quarantine."""
+
+    wanted: Sweep
+    is_stopped: IsStopped
+    """Asked while a file goes through this machine."""
+    moved: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By path: where a file lies now, and its size."""
+    missing: set[str] = field(default_factory=set)
+    """Files in quarantine that were there no more: somebody has put them back."""
+    _copied: set[str] = field(default_factory=set)
+    _targets: Mapping[str, str] = field(init=False)
+    _causes: Mapping[str, Cause] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._targets = _targets(self.wanted)
+        self._causes = {mark.path: mark.cause for mark in self.wanted.marks}
+
+    def blocked(self, paths: Iterable[str]) -> dict[str, str]:
+        """Of files that may go those that cannot be moved into the quarantine as they should, with why."""
+        found: dict[str, str] = {}
+        for path in paths:
+            if self._causes[path] is not Cause.ORPHAN or not self.wanted.to_quarantine:
+                continue
+            if path not in self._targets:
+                found[path] = "it lies in none of the folders from which files are moved into quarantine"
+            elif (other := held_by(self._targets[path], self.wanted.neighbours, is_found=True)) is not None:
+                found[path] = f"the quarantine lies in a folder of another table, {other}"
+        return found
+
+    def take(self, io: FileIO, path: str, is_late: IsStopped) -> None:
+        """Delete a file, or move it into the quarantine.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            Stopped: it is copied, and its original must not go any more.
+            OSError: the store refuses, or does not answer.
+        """
+        home, target = self.wanted.home, self._targets.get(path)
+        if home is not None and target is not None:
+            _check_links(home, path, target)
+            size_bytes = move(
+                io, path, target, lambda: not is_late(), takes_over=True, whole=self._copied, step=self._step
+            )
+            if size_bytes is None:
+                raise Stopped
+            self.moved[path] = target, size_bytes
+            return
+        try:
+            io.delete(path)
+        except FileNotFoundError:
+            if self._causes[path] is Cause.QUARANTINED:
+                self.missing.add(path)
+            raise
+
+    def _step(self) -> None:
+        if self.is_stopped():
+            raise Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of files in quarantine that are needed where they were."""
+
+    restored: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """They were there no more."""
+    kept: dict[str, Verdict] = field(default_factory=dict)
+    postponed: dict[str, str] = field(default_factory=dict)
+
+
+def restored(
+    io: FileIO, wanted: Sweep, verdicts: Mapping[str, Verdict], is_stopped: IsStopped, threads: Threads
+) -> Restored:
+    """Put back what is in quarantine and needed where it was.
+
+    An orphan that is needed now may be there too: the process may have ended when it was moved and nobody had written that down.
+    """
+    home, targets, result = wanted.home, _targets(wanted), Restored()
+
+    def put_orphan_back(path: str) -> None:
+        # It waits for nothing: what cannot be put back now is found in quarantine by the next search.
+        with suppress(Exception):
+            if (
+                home is not None
+                and not is_stopped()
+                and not _is_there(io, path)
+                and _is_there(io, targets[path])
+            ):
+                put_back(io, home, targets[path])
+                result.restored.append(targets[path])
+
+    def put(place: str) -> None:
+        if home is None or is_stopped():
+            return
+        try:
+            if _is_there(io, place):
+                put_back(io, home, place)
+                result.restored.append(place)
+            else:
+                result.missing.append(place)
+        except OtherFileError:
+            result.kept[place] = Verdict(Finding.KEEP, "reached", "another file lies where it was")
+        except Exception as err:  # noqa: BLE001 (every store has errors of its own)
+            why = f"it is needed where it was, and cannot be put back: {type(err).__name__}: {err}"
+            result.postponed[place] = why
+
+    back = [path for path, one in verdicts.items() if one.finding is Finding.RESTORE]
+    half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
+    deque(threads.each(put, back, REQUESTS_AT_ONCE), maxlen=0)
+    deque(threads.each(put_orphan_back, half, REQUESTS_AT_ONCE), maxlen=0)
+    return result
+
+
+def _targets(wanted: Sweep) -> dict[str, str]:
+    """Where files go that are not deleted at once, by path: all orphans, where the policy has a quarantine."""
+    if not wanted.to_quarantine or wanted.home is None:
+        return {}
+    orphans = (mark for mark in wanted.marks if mark.cause is Cause.ORPHAN)
+    found = {mark.path: place_for(mark.path, wanted.home, mark.job_id) for mark in orphans}
+    return {path: place for path, place in found.items() if place is not None}
+
+
+def _is_there(io: FileIO, path: str) -> bool:
+    return written_at_ms(io, path) is not None
+
+
+def _check_links(home: str, *locations: str) -> None:
+    for location in locations:
+        if (link := link_below(location, home)) is not None:
+            raise OSError(f"{link} is a link: what it leads to may be another table's")

@@ -1,0 +1,125 @@
+"""The quarantine in the ledger: orphans that were moved, each as a file that waits for its deletion.
+
+A file in quarantine is a row of `deletions` like any other, under the path that it has there, with a cause of its own. So
+everything that keeps a deletion waiting keeps it too. `marked_at_ms` is when it was moved, `due_at_ms` when its time is over.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from isotherm.core.deletion import Seen
+from isotherm.runtime.secrets import without_secrets
+from isotherm.store.database import Part
+
+_THERE = "cause = 'quarantined' AND state = 'waiting'"
+"""In the words of the index."""
+_AMONG = "path IN (SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A file in quarantine."""
+
+    place: str
+    """Where it lies."""
+    size_bytes: int
+    since_ms: int
+    until_ms: int
+    """Until then it can be restored."""
+
+
+class Quarantine(Part):
+    """The files in quarantine of all tables."""
+
+    def files_in_quarantine(self, uuid: str) -> list[Quarantined]:
+        """The files of a table that are in quarantine as far as is known, by their places."""
+        rows = self.db.execute(
+            f"SELECT path, size_bytes, marked_at_ms, due_at_ms FROM deletions WHERE uuid = ? AND {_THERE} ORDER BY path",  # noqa: S608
+            (uuid,),
+        )
+        return [Quarantined(*row) for row in rows]
+
+    def quarantines(self) -> dict[str, tuple[int, int]]:
+        """By table, how many files are in quarantine, and their bytes."""
+        rows = self.db.execute(
+            f"SELECT uuid, COUNT(*), SUM(size_bytes) FROM deletions WHERE {_THERE} GROUP BY uuid"  # noqa: S608
+        )
+        return {uuid: (files, size_bytes) for uuid, files, size_bytes in rows}
+
+    def moved(self, uuid: str, moves: Mapping[str, tuple[str, int]], now_ms: int, until_ms: int) -> None:
+        """These orphans were moved into quarantine: by path, where they lie now, and their sizes."""
+        with self.transaction():
+            for path, (place, size_bytes) in moves.items():
+                self.db.execute(
+                    "INSERT OR REPLACE INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
+                    "marked_at_ms, due_at_ms, size_bytes) SELECT uuid, ?, job_id, 'waiting', 'quarantined', seen_through, "
+                    "seen_snapshot, ?, ?, ? FROM deletions WHERE uuid = ? AND path = ?",
+                    (place, now_ms, until_ms, size_bytes, uuid, path),
+                )
+                self.db.execute(
+                    "UPDATE deletions SET state = 'moved', ended_at_ms = ? WHERE uuid = ? AND path = ?",
+                    (now_ms, uuid, path),
+                )
+
+    def restored(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
+        """These files are in quarantine no more, and were not deleted; by place, why."""
+        with self.transaction():
+            self.db.executemany(
+                f"UPDATE deletions SET state = 'restored', why = ?, ended_at_ms = ? WHERE uuid = ? AND path = ? AND {_THERE}",  # noqa: S608
+                [(without_secrets(why), now_ms, uuid, place) for place, why in whys.items()],
+            )
+
+    def adopt(
+        self,
+        uuid: str,
+        job_id: str,
+        sizes: Mapping[str, int],
+        seen: Seen,
+        now_ms: int,
+        until_ms: int,
+    ) -> int:
+        """Files that a search has found in quarantine, by place: those of which nothing is known stay for the whole time.
+
+        So it is where the ledger was lost, or another daemon moved them. Gives how many there were of these.
+        """
+        with self.transaction():
+            return self.db.executemany(
+                "INSERT OR IGNORE INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
+                "marked_at_ms, due_at_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?)",
+                [
+                    (
+                        uuid,
+                        place,
+                        job_id,
+                        seen.sequence_number,
+                        seen.snapshot_id,
+                        now_ms,
+                        until_ms,
+                        size_bytes,
+                    )
+                    for place, size_bytes in sizes.items()
+                ],
+            ).rowcount
+
+    def not_over(self, uuid: str, places: Collection[str], before_ms: int) -> frozenset[str]:
+        """Of these files those that were moved later than this: they can still be restored."""
+        rows = self.db.execute(
+            f"SELECT path FROM deletions WHERE uuid = ? AND {_THERE} AND marked_at_ms > ? AND {_AMONG}",  # noqa: S608
+            (uuid, before_ms, json.dumps(list(places))),
+        )
+        return frozenset(path for (path,) in rows)
+
+    def keep_longer(self, uuid: str, places: Collection[str], keep_for_ms: int) -> None:
+        """These files stay for so long since they were moved; that they were looked at before counts for nothing."""
+        self.db.execute(
+            f"UPDATE deletions SET due_at_ms = marked_at_ms + ?, looks = 0, why = '' WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
+            (keep_for_ms, uuid, json.dumps(list(places))),
+        )
+
+    def look_soon(self, uuid: str, places: Iterable[str], now_ms: int) -> None:
+        """These files are looked at now, before their time is over: they seem to be needed where they were."""
+        self.db.execute(
+            f"UPDATE deletions SET due_at_ms = MIN(due_at_ms, ?) WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
+            (now_ms, uuid, json.dumps(list(places))),
+        )

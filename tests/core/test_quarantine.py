@@ -1,0 +1,56 @@
+"""Where a file lies in quarantine says where it was, and nothing else does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm.core.orphans import is_orphan_by_name
+from isotherm.core.quarantine import folder_in, origin_of, place_for
+
+HOMES = ("s3://lake/shop/orders", "s3://lake/shop/orders/", "file:///wh/orders", "/wh/orders", "hdfs://nn/o")
+_PARTS = st.lists(st.text("ab=1_.", min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@given(st.sampled_from(HOMES), st.sampled_from(["data", "metadata"]), _PARTS, st.uuids().map(str))
+def test_a_file_comes_back_to_where_it_was(home, part, parts, job_id):
+    path = "/".join((home.rstrip("/"), part, *parts))
+    place = place_for(path, home, job_id)
+
+    assert place is not None
+    assert place.startswith(folder_in(home))
+    assert origin_of(place, home) == path
+
+
+@given(st.sampled_from(HOMES), _PARTS, _PARTS)
+def test_two_files_never_have_one_place(home, one, other):
+    places = {place_for(f"{home.rstrip('/')}/data/{'/'.join(parts)}", home, "job") for parts in (one, other)}
+
+    assert len(places) == (1 if one == other else 2)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["s3://lake/t/a", "s3://lake/t/other/a", "s3://lake/t2/data/a", "s3://lake/t/data", "s3://lake/t/data/"],
+)
+def test_only_from_the_two_folders_of_the_table_is_anything_moved(path):
+    assert place_for(path, "s3://lake/t", "job") is None
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://lake/t/data/a",
+        "s3://lake/t/_isotherm_quarantine/a",
+        "s3://lake/t/_isotherm_quarantine/data/a",
+        "s3://lake/t/_isotherm_quarantine//data/a",
+        "s3://lake/t/_isotherm_quarantine/job/other/a",
+        "s3://lake/t/_isotherm_quarantine/job/data/",
+        "s3://lake/t2/_isotherm_quarantine/job/data/a",
+    ],
+)
+def test_what_nothing_of_ours_has_moved_goes_nowhere(place):
+    assert origin_of(place, "s3://lake/t") is None
+
+
+def test_no_search_takes_it_for_the_tables():
+    assert not is_orphan_by_name(folder_in("")[1:] + "job/data/a.parquet")

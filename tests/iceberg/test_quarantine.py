@@ -1,0 +1,247 @@
+"""Orphans go into a table's quarantine and come back, whatever a store does meanwhile, and never over another file."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isotherm.contract.paths import folder
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
+from isotherm.core.quarantine import FOLDER, place_for
+from isotherm.iceberg.quarantine import Taking, in_quarantine, put_back
+from isotherm.iceberg.remover import sweep
+from isotherm.iceberg.threads import Stopped, never
+from isotherm.runtime.clock import now_ms
+from isotherm.service.ports import Sweep
+from support.lab import Lab, uuid_of
+from support.object_store import Fault, object_store
+
+DAY_MS = 86_400_000
+CONTENT = b"nobody knows me"
+
+
+@pytest.fixture(params=["disk", "s3"])
+def lab(request, tmp_path):
+    if request.param == "disk":
+        lab = Lab(tmp_path)
+        yield lab
+        lab.executor.stop()
+        return
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        yield lab
+        lab.executor.stop()
+
+
+@pytest.fixture
+def table(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    return table.refresh()
+
+
+def put(table, *names, content=CONTENT):
+    for name in names:
+        with table.io.new_output(f"{table.metadata.location}/{name}").create() as stream:
+            stream.write(content)
+    return [f"{table.metadata.location}/{name}" for name in names]
+
+
+def content(table, path):
+    file = table.io.new_input(path)
+    if not file.exists():
+        return None
+    with file.open() as stream:
+        return bytes(stream.read())
+
+
+def orphan(path):
+    return Mark(path, "job", Cause.ORPHAN, Seen(1, 1))
+
+
+def quarantined(table, name):
+    """A mark of a file in quarantine, by where it was."""
+    home = table.metadata.location
+    return Mark(place_for(f"{home}/{name}", home, "job"), "job", Cause.QUARANTINED, Seen(1, 1))
+
+
+def swept(table, *marks, **more):
+    home = table.metadata.location
+    wanted = Sweep(
+        uuid_of(table),
+        marks,
+        {},
+        Neighbours(own_folders(home, (), ("shop", "orders"))),
+        {Cause.ORPHAN: now_ms() + DAY_MS, Cause.OLD_VERSION: now_ms() + DAY_MS},
+        home=home,
+        to_quarantine=True,
+    )
+    return sweep(table.refresh(), replace(wanted, **more), never)
+
+
+def named_again(table, path):
+    """The table gets rows in a file of this name, by a writer that was slow."""
+    (file,) = table.inspect.files()["file_path"].to_pylist()[:1]
+    data = content(table, file)
+    with table.io.new_output(path).create() as stream:
+        stream.write(data)
+    table.add_files([path])
+    return data
+
+
+def test_an_orphan_is_moved_and_after_its_time_it_goes(table):
+    path, stays = put(table, "data/a.parquet", "data/b.parquet")
+    place = quarantined(table, "data/a.parquet").path
+
+    first = swept(table, orphan(path))
+    assert (first.moved, first.gone, first.postponed) == ({path: (place, len(CONTENT))}, (), {})
+    assert (content(table, path), content(table, place), content(table, stays)) == (None, CONTENT, CONTENT)
+    # The process ended before that was written down.
+    assert swept(table, orphan(path)).moved == first.moved
+
+    mark = quarantined(table, "data/a.parquet")
+    early = swept(table, mark, not_over=frozenset({place}))
+    assert (early.not_over, early.gone, early.postponed) == ((place,), (), {})
+    last = swept(table, mark)
+    assert (last.gone, last.missing) == ((place,), ())
+    assert content(table, place) is None
+    assert swept(table, mark).missing == (place,)
+
+
+def test_by_a_policy_without_a_quarantine_an_orphan_goes_at_once(table):
+    (path,) = put(table, "data/a.parquet")
+
+    assert swept(table, orphan(path), to_quarantine=False).gone == (path,)
+    assert in_quarantine(table.io, table.metadata.location) == ()
+
+
+def test_what_the_table_names_again_is_put_back(lab, table):
+    path = f"{table.metadata.location}/data/a.parquet"
+    data = named_again(table, path)
+    swept_by_hand = quarantined(table, "data/a.parquet")
+    put_by_hand(table, path, swept_by_hand.path)
+
+    result = swept(table, swept_by_hand, not_over=frozenset({swept_by_hand.path}))
+    assert (result.restored, result.gone, result.kept) == ((swept_by_hand.path,), (), {})
+    assert content(table, path) == data
+    assert table.refresh().scan().to_arrow().num_rows == 4
+
+
+def put_by_hand(table, source, target):
+    data = content(table, source)
+    with table.io.new_output(target).create() as stream:
+        stream.write(data)
+    table.io.delete(source)
+
+
+def test_what_was_moved_when_the_process_ended_and_named_since_is_put_back(table):
+    path = f"{table.metadata.location}/data/a.parquet"
+    data = named_again(table, path)
+    put_by_hand(table, path, quarantined(table, "data/a.parquet").path)
+
+    result = swept(table, orphan(path))
+
+    assert result.restored == (quarantined(table, "data/a.parquet").path,)
+    assert result.kept[path].reason == "reached"
+    assert content(table, path) == data
+
+
+def test_what_the_table_names_in_its_quarantine_stays_there(table):
+    mark = quarantined(table, "data/a.parquet")
+    named_again(table, mark.path)
+
+    assert swept(table, mark).kept[mark.path].reason == "reached"
+    assert table.refresh().scan().to_arrow().num_rows == 4
+
+
+def test_where_another_file_lies_in_its_old_place_nothing_is_written_over(table):
+    path = f"{table.metadata.location}/data/a.parquet"
+    mark = quarantined(table, "data/a.parquet")
+    data = named_again(table, path)
+    put(table, mark.path.removeprefix(f"{table.metadata.location}/"))
+
+    result = swept(table, mark)
+
+    assert (result.kept[mark.path].reason, result.gone, result.restored) == ("reached", (), ())
+    assert (content(table, path), content(table, mark.path)) == (data, CONTENT)
+
+
+@pytest.mark.parametrize("other", ["", f"{FOLDER}/", f"{FOLDER}/job/data/inner/"])
+def test_into_a_folder_of_another_table_nothing_is_moved_and_from_there_nothing_goes(table, other):
+    (path,) = put(table, "data/inner/a.parquet")
+    mark = quarantined(
+        table, "data/b.parquet" if other != f"{FOLDER}/job/data/inner/" else "data/inner/b.parquet"
+    )
+    put(table, mark.path.removeprefix(f"{table.metadata.location}/"))
+    own = own_folders(table.metadata.location, (), ("shop", "orders"))
+    neighbours = Neighbours(own, frozenset({folder(f"{table.metadata.location}/{other}")}))
+
+    result = swept(table, orphan(path), mark, neighbours=neighbours)
+
+    assert set(result.postponed) == {path, mark.path}
+    assert all("folder of another table" in why for why in result.postponed.values())
+    assert (content(table, path), content(table, mark.path)) == (CONTENT, CONTENT)
+
+
+def test_a_copy_that_took_too_long_waits_for_another_look_and_is_not_read_again(tmp_path):
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        table = lab.create()
+        (path,) = put(table, "data/a.parquet")
+        home = table.metadata.location
+        taking = Taking(
+            Sweep(uuid_of(table), (orphan(path),), {}, Neighbours(), home=home, to_quarantine=True), never
+        )
+        with pytest.raises(Stopped):
+            taking.take(table.io, path, lambda: True)
+        assert (content(table, path), len(in_quarantine(table.io, home))) == (CONTENT, 1)
+        asked = len(store.requests)
+        taking.take(table.io, path, lambda: False)
+
+        assert taking.moved == {path: (quarantined(table, "data/a.parquet").path, len(CONTENT))}
+        assert content(table, path) is None
+        assert not [one for one in store.requests[asked:-1] if one.startswith("GET")]
+        lab.executor.stop()
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_where_the_store_refuses_the_file_waits_and_holds_up_no_other(tmp_path, method):
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        table = lab.create()
+        lab.append(table, 1)
+        one, other = put(table.refresh(), "data/one.parquet", "data/other.parquet")
+        store.faults.append(Fault(method, "one.parquet", 1, "403"))
+
+        first = swept(table, orphan(one), orphan(other))
+        assert (set(first.moved), set(first.postponed)) == ({other}, {one})
+        assert content(table, one) == CONTENT
+        assert set(swept(table, orphan(one)).moved) == {one}
+        assert content(table, one) is None
+        lab.executor.stop()
+
+
+def test_a_restore_that_was_cut_off_is_ended_by_the_next_one(table):
+    """It was copied, and the copy in quarantine is there still."""
+    home = table.metadata.location
+    put(table, "data/a.parquet", f"{FOLDER}/j1/data/a.parquet")
+
+    assert put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet") == f"{home}/data/a.parquet"
+    assert in_quarantine(table.io, home) == ()
+    with pytest.raises(OSError, match="nothing was moved from this table's folders"):
+        put_back(table.io, home, f"{home}/data/a.parquet")
+
+
+def test_through_a_link_nothing_comes_back(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    home = Path(table.refresh().metadata.location.removeprefix("file://"))
+    put(table, f"{FOLDER}/j1/data/out/a.parquet")
+    (tmp_path / "elsewhere").mkdir()
+    (home / "data" / "out").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="is a link"):
+        put_back(table.io, f"file://{home}", f"file://{home}/{FOLDER}/j1/data/out/a.parquet")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    lab.executor.stop()

@@ -1,0 +1,213 @@
+"""Orphans are moved into a table's quarantine, wait there, and are deleted for good or put back."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.core.model.jobs import Action
+from isotherm.core.quarantine import FOLDER
+from support.lab import of, started, uuid_of
+from support.memory_topics import MemoryKeyedTopic
+from support.searching import APPLY, ORPHANS, POLICY, REPORT, ended, files, filled, home, pass_by, plant, rows
+
+QUARANTINE = POLICY.replace("MODE", "quarantine, keep_for: 5d")
+OF_OTHERS = ("data/_tmp/e.parquet", "data/.hidden", "metadata/version-hint.text", "metadata/v7.metadata.json")
+
+
+def inside(table):
+    """What lies in the quarantine, by where it was, with its content."""
+    top = home(table) / FOLDER
+    return {
+        str(path.relative_to(top)).partition("/")[2]: path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file()
+    }
+
+
+def in_quarantine(service):
+    return sum(files for files, _ in service.ledger.quarantines().values())
+
+
+def deleted(lab):
+    return of(lab, seen.FilesDeleted)
+
+
+def ruled(lab, policy):
+    (lab.root / "policies" / "all.yaml").write_text(policy)
+
+
+def put_back(table, name):
+    """As a person would do it without us."""
+    (place,) = (home(table) / FOLDER).glob(f"*/{name}")
+    place.rename(home(table) / name)
+
+
+def test_orphans_are_moved_wait_and_go_for_good_and_nothing_else_does(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    planted, others = plant(table, *ORPHANS), plant(table, *OF_OTHERS)
+    had = rows(table)
+    service = started(lab)
+    pass_by(lab, service, 4)
+
+    assert not any(path.exists() for path in planted)
+    assert inside(table) == dict.fromkeys(ORPHANS, b"nobody knows me")
+    assert service.ledger.quarantines() == {uuid_of(table): (4, 60)}
+    assert service.ledger.deletions(uuid_of(table)) == {"moved": 4, "waiting": 4}
+    assert sum(one.moved for one in deleted(lab)) == 4
+    assert sum(one.files for one in deleted(lab)) == 0
+    (told, *_) = [one for one in ended(service, Action.REMOVE_ORPHANS) if one.files_marked]
+    assert told.outcome_why.endswith(
+        "4 are marked, and are moved into quarantine after 1d if they are still so"
+    )
+    pass_by(lab, service, 8)
+
+    assert inside(table) == {}
+    assert (sum(one.purged for one in deleted(lab)), sum(one.files for one in deleted(lab))) == (4, 4)
+    assert {*others} <= files(table)
+    assert rows(table) == had
+    assert in_quarantine(service) == 0
+    told = [(one.files, one.bytes) for one in of(lab, seen.QuarantineCounted)]
+    assert (told[0], told[-1], set(told)) == ((4, 60), (0, 0), {(4, 60), (0, 0)})
+    service.stop()
+
+
+def test_before_their_time_is_over_none_goes_and_a_longer_time_counts_at_once(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    (since_ms,) = {one.since_ms for one in service.ledger.files_in_quarantine(uuid_of(table))}
+    ruled(lab, QUARANTINE.replace("5d", "9d"))
+    while lab.now_ms() < since_ms + 9 * 86_400_000:
+        assert len(inside(table)) == 4
+        pass_by(lab, service, 0.25)
+    pass_by(lab, service, 2)
+
+    assert inside(table) == {}
+    service.stop()
+
+
+def test_what_is_needed_again_is_put_back_soon_and_told(lab_of):
+    """A writer was slower than `orphans.older_than`: what it commits was taken away."""
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
+    late, gone = (home(table) / "data" / name for name in ("late.parquet", "gone.parquet"))
+    for path in (late, gone):
+        path.write_bytes(source.read_bytes())
+    service = started(lab)
+    pass_by(lab, service, 4)
+    assert not late.exists()
+    put_back(table, "data/late.parquet")
+    table.refresh()
+    table.add_files([f"file://{late}"])
+    (home(table) / FOLDER / "j" / "data").mkdir(parents=True)
+    late.rename(home(table) / FOLDER / "j" / "data" / "late.parquet")
+
+    pass_by(lab, service, 2)
+
+    assert (late.exists(), gone.exists()) == (True, False)
+    assert sum(one.files for one in of(lab, seen.FilesRestored)) == 1
+    assert set(inside(table)) == {"data/gone.parquet"}
+    assert len(rows(table)) == 5
+    service.stop()
+
+
+def test_what_a_person_has_put_back_is_left_alone_until_it_is_old_again(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    (place,) = (home(table) / FOLDER).glob("*/data/a.parquet")
+    now_s = lab.now_ms() / 1000
+    put_back(table, "data/a.parquet")
+    os.utime(home(table) / "data/a.parquet", (now_s, now_s))
+
+    pass_by(lab, service, 1.5)
+
+    assert (home(table) / "data/a.parquet").exists()
+    assert not place.exists()
+    # The next search has seen that it is there no more.
+    assert in_quarantine(service) == 3
+    assert (sum(one.purged for one in deleted(lab)), of(lab, seen.FilesRestored)) == (0, [])
+    pass_by(lab, service, 4)
+    assert not (home(table) / "data/a.parquet").exists()
+    service.stop()
+
+
+@pytest.mark.parametrize(("policy", "stays"), [(REPORT, True), (APPLY, False)])
+def test_by_another_policy_what_is_in_quarantine_stays_or_goes_in_its_time(lab_of, policy, stays):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    ruled(lab, policy)
+    pass_by(lab, service, 30)
+
+    assert len(inside(table)) == (4 if stays else 0)
+    service.stop()
+
+
+def test_a_ledger_that_was_lost_finds_again_what_is_in_quarantine_and_keeps_it_for_the_whole_time(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    service.maintainer.stop()
+    service.fold.close()
+    service.ledger.close()
+    for path in lab.root.rglob("ledger.db*"):
+        path.unlink()
+    lab.held.clear()
+    service = started(lab)
+    pass_by(lab, service, 2)
+    assert in_quarantine(service) == 0  # while the ledger is doubted nothing is done
+    MemoryKeyedTopic(lab.held).write(f"{service.ledger.id}/ledger", None)  # isotherm resume
+    pass_by(lab, service, 2)
+
+    assert in_quarantine(service) == 4
+    assert len(inside(table)) == 4
+    pass_by(lab, service, 8)
+    assert inside(table) == {}
+    service.stop()
+
+
+def test_what_others_put_into_the_folder_is_no_file_of_ours(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    theirs = plant(
+        table,
+        f"{FOLDER}/notes.parquet",
+        f"{FOLDER}/job/notes.parquet",
+        f"{FOLDER}/job/elsewhere/a.parquet",
+        f"{FOLDER}/job/data/a.txt",
+        f"{FOLDER}/job/data/_tmp/a.parquet",
+    )
+    service = started(lab)
+    pass_by(lab, service, 14)
+
+    assert all(path.exists() for path in theirs)
+    assert in_quarantine(service) == 0
+    service.stop()
+
+
+def test_through_a_link_nothing_is_moved_out_of_the_table(lab_of, tmp_path):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    planted = plant(table, *ORPHANS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (home(table) / FOLDER).symlink_to(elsewhere)
+    service = started(lab)
+    pass_by(lab, service, 6)
+
+    assert all(path.exists() for path in planted)
+    assert list(elsewhere.iterdir()) == []
+    service.stop()

@@ -1,0 +1,71 @@
+"""The quarantine in the ledger: what is there, since when, and what became of it."""
+
+import pytest
+
+from isotherm.core.deletion import Cause, Mark, Seen
+from isotherm.store import Ledger
+from isotherm.store.ledger.quarantine import Quarantined
+
+SEEN = Seen(7, 10)
+A, B = "s3://lake/t/data/a", "s3://lake/t/data/b"
+IN_A, IN_B = "s3://lake/t/_isotherm_quarantine/j/data/a", "s3://lake/t/_isotherm_quarantine/j/data/b"
+
+
+@pytest.fixture
+def ledger():
+    """Two orphans; one of them was moved at 100, until 500."""
+    ledger = Ledger(None)
+    ledger.mark_found("t", "j", [Mark(one, "j", Cause.ORPHAN, SEEN) for one in (A, B)], 10, 20)
+    ledger.moved("t", {A: (IN_A, 9)}, 100, 500)
+    return ledger
+
+
+def test_a_file_in_quarantine_waits_for_its_time_as_any_other_waits(ledger):
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 500)]
+    assert ledger.quarantines() == {"t": (1, 9)}
+    assert ledger.due_deletions("t", 499, 10) == [Mark(B, "j", Cause.ORPHAN, SEEN)]
+    assert ledger.due_deletions("t", 500, 10, [Cause.QUARANTINED]) == [
+        Mark(IN_A, "j", Cause.QUARANTINED, SEEN)
+    ]
+    assert ledger.deletions("t") == {"moved": 1, "waiting": 2}
+
+
+def test_what_was_restored_is_nobodys_to_delete_and_may_be_found_once_more(ledger):
+    ledger.restored("t", {IN_A: "missing: a person has put it back", B: "no file in quarantine"}, 200)
+
+    assert ledger.files_in_quarantine("t") == []
+    assert ledger.due_deletions("t", 500, 10) == [Mark(B, "j", Cause.ORPHAN, SEEN)]
+    assert ledger.mark_found("t", "k", [Mark(A, "k", Cause.ORPHAN, SEEN)], 300, 400) == 1
+    assert [one.job_id for one in ledger.due_deletions("t", 500, 10) if one.path == A] == ["k"]
+
+
+def test_what_a_search_finds_there_is_taken_over_only_if_nothing_is_known_of_it(ledger):
+    assert ledger.adopt("t", "k", {IN_A: 9, IN_B: 5}, SEEN, 300, 900) == 1
+
+    assert ledger.files_in_quarantine("t") == [
+        Quarantined(IN_A, 9, 100, 500),
+        Quarantined(IN_B, 5, 300, 900),
+    ]
+    # The move of it is written down after all: then that is what counts.
+    ledger.moved("t", {B: (IN_B, 5)}, 200, 600)
+    assert ledger.files_in_quarantine("t")[1] == Quarantined(IN_B, 5, 200, 600)
+    assert ledger.quarantines() == {"t": (2, 14)}
+
+
+def test_whose_time_is_not_over_and_who_stays_longer(ledger):
+    assert ledger.not_over("t", [IN_A, IN_B], 99) == {IN_A}
+    assert ledger.not_over("t", [IN_A, IN_B], 100) == frozenset()
+    ledger.postponed("t", {IN_A: "x"}, 600)
+    ledger.keep_longer("t", [IN_A], 800)
+
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 900)]
+    assert ledger.overdue("t", 19) is None
+
+
+def test_what_seems_to_be_needed_is_looked_at_soon_and_nothing_is_put_off_by_it(ledger):
+    ledger.look_soon("t", [IN_A, B], 300)
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 300)]
+    ledger.look_soon("t", [IN_A], 400)
+
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 300)]
+    assert ledger.due_deletions("t", 20, 10) == [Mark(B, "j", Cause.ORPHAN, SEEN)]
