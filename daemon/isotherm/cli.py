@@ -251,13 +251,29 @@ def orphans(
     versions: Annotated[
         bool, typer.Option("--versions", help="Old versions of its metadata instead.")
     ] = False,
+    restore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--restore",
+            metavar="PATH|all",
+            help="Put this file back from quarantine, or all of them. May be given more than once.",
+        ),
+    ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the files in a table's folders that nothing needs.
 
-    The folders are listed and all its manifests read; nothing is changed.
+    What is in quarantine is listed too. The folders are listed and all its manifests read; nothing is changed.
+    With --restore, files come back from quarantine; exits with 1 if one could not.
     """
+    if restore:
+        if versions:
+            raise typer.BadParameter("old versions of metadata are in no quarantine", param_hint="--versions")
+        from isotherm.commands.restore import restore_orphans
+
+        restore_orphans(table, restore, config=config, output=output)
+        return
     from isotherm.commands.orphans import show_orphans
 
     show_orphans(table, versions=versions, config=config, output=output)

@@ -1,0 +1,70 @@
+"""What a person has put back from a table's quarantine: found by listing, and moved."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from isotherm.clients.listing import written_at_ms
+from isotherm.clients.moving import OtherFileError
+from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.core.quarantine import origin_of
+from isotherm.iceberg.orphans import MOST
+from isotherm.iceberg.quarantine import in_quarantine, put_back
+from isotherm.iceberg.threads import THREADS
+from isotherm.service.ports import LoadedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """A file in quarantine."""
+
+    home: str
+    """The location of its table."""
+    place: str
+    """Where it lies."""
+    origin: str
+    """Where it was."""
+    written_at_ms: int
+
+
+def restorable(loaded: LoadedTable, homes: Collection[str]) -> list[Restorable]:
+    """What is in a table's quarantine, below any of these locations.
+
+    Raises:
+        OSError: the store does not answer, or refuses.
+    """
+    table: Table = loaded.handle
+    return [
+        Restorable(home, one.path, origin, one.written_at_ms)
+        for home in homes
+        for one in in_quarantine(table.io, home, most=MOST) or ()
+        if (origin := origin_of(one.path, home)) is not None
+    ]
+
+
+def restore(loaded: LoadedTable, files: Iterable[Restorable]) -> tuple[dict[str, int], dict[str, str]]:
+    """Move files to where they were. Gives those paths, with the time that the store has of each, and why others stay.
+
+    Of several that had one path the newest comes back.
+    """
+    table: Table = loaded.handle
+    by_origin: dict[str, list[Restorable]] = {}
+    for file in sorted(files, key=lambda one: one.written_at_ms, reverse=True):
+        by_origin.setdefault(file.origin, []).append(file)
+    restored: dict[str, int] = {}
+    failed: dict[str, str] = {}
+
+    def put(same: list[Restorable]) -> None:
+        for file in same:
+            try:
+                put_back(table.io, file.home, file.place)
+                restored[file.origin] = written_at_ms(table.io, file.origin) or 0
+            except OtherFileError:
+                failed[file.place] = f"another file is at {file.origin}: move or delete that, and try again"
+            except Exception as err:  # noqa: BLE001 (every store has errors of its own)
+                failed[file.place] = f"{type(err).__name__}: {err}"
+
+    for _ in THREADS.each(put, list(by_origin.values()), REQUESTS_AT_ONCE):
+        pass
+    return dict(sorted(restored.items())), dict(sorted(failed.items()))

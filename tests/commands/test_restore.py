@@ -1,0 +1,141 @@
+"""`isotherm orphans`: what is in quarantine is listed, and comes back when a person says so."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from isotherm.cli import app
+from isotherm.core.quarantine import FOLDER
+from support.in_process import WithoutPauses
+from support.lab import Lab, started
+from support.searching import ORPHANS, POLICY, filled, home, pass_by, plant
+from support.worked import configured
+
+QUARANTINE = POLICY.replace("MODE", "quarantine, keep_for: 5d")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A table with four files in quarantine, and a daemon that has put them there."""
+    lab = Lab(tmp_path, policy=QUARANTINE, threads=WithoutPauses())
+    configured(lab)
+    lab.table = filled(lab)
+    plant(lab.table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    service.stop()
+    yield lab
+    lab.executor.stop()
+
+
+@pytest.fixture
+def ask(monkeypatch, lab):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return lambda *words: CliRunner().invoke(
+        app, ["orphans", *words, "--config", str(lab.root / "isotherm.yaml")]
+    )
+
+
+def there(lab):
+    return {name for name in ORPHANS if (home(lab.table) / name).exists()}
+
+
+def test_what_is_in_quarantine_is_listed_with_its_times(ask, lab):
+    answer = json.loads(ask("shop.orders", "-o", "json").stdout)
+    files = answer["quarantine"]
+
+    assert {one["path"] for one in files} == {f"{lab.table.metadata.location}/{name}" for name in ORPHANS}
+    assert {one["size_bytes"] for one in files} == {15}
+    # For five days at least, and until the next end of a day of this table.
+    assert all(5 <= (one["until_ms"] - one["since_ms"]) / 86_400_000 <= 6 for one in files)
+    said = " ".join(ask("shop.orders").stdout.split())
+    assert "in quarantine since" in said
+    assert "4 files (60 B) in quarantine: `isotherm orphans shop.orders --restore PATH` puts one back" in said
+
+
+def test_one_comes_back_however_it_is_named(ask, lab):
+    assert ask("shop.orders", "--restore", "data/a.parquet").exit_code == 0
+    assert there(lab) == {"data/a.parquet"}
+    whole = f"{home(lab.table)}/metadata/d.stats"  # as another program spells it
+    (place,) = (home(lab.table) / FOLDER).glob("*/metadata/c-m0.avro")
+    result = ask("shop.orders", "--restore", whole, "--restore", f"file:{place}")
+
+    assert result.exit_code == 0, result.output
+    assert there(lab) == {"data/a.parquet", "metadata/c-m0.avro", "metadata/d.stats"}
+    assert f"restored file://{whole}" in result.stdout.replace("\n", "")
+    assert "younger than orphans.older_than" in " ".join(result.stdout.split())
+
+
+def test_all_come_back_without_a_ledger_and_a_second_time_there_is_nothing(ask, lab):
+    for path in lab.root.rglob("*.db*"):
+        if path.parent.name == "state":
+            path.unlink()
+    answer = json.loads(ask("shop.orders", "--restore", "all", "-o", "json").stdout)
+
+    assert (len(answer["restored"]), answer["failed"], answer["old"]) == (4, {}, [])
+    assert there(lab) == {*ORPHANS}
+    again = ask("shop.orders", "--restore", "all")
+    assert (again.exit_code, again.stdout.strip()) == (0, "nothing is in the quarantine of shop.orders")
+
+
+def test_a_restored_file_is_left_alone_for_as_long_as_an_orphan_must_be_old(ask, lab):
+    """The time of the restore is the file's, and the lab's is days ahead: so that is set here as it would be."""
+    ask("shop.orders", "--restore", "all")
+    assert all(
+        (home(lab.table) / name).stat().st_mtime * 1000 > lab.now_ms() - lab.ahead_ms - 60_000
+        for name in ORPHANS
+    )
+    for name in ORPHANS:
+        os.utime(home(lab.table) / name, (lab.now_ms() / 1000,) * 2)
+    service = started(lab)
+    pass_by(lab, service, 0.75)
+
+    assert there(lab) == {*ORPHANS}
+    service.stop()
+
+
+def test_a_file_in_the_way_is_not_written_over(ask, lab):
+    plant(lab.table, "data/a.parquet")[0].write_bytes(b"newer")
+    result = ask("shop.orders", "--restore", "all")
+
+    assert result.exit_code == 1
+    assert "1 file could not be restored" in result.output
+    assert "another file is at" in " ".join(result.output.split())
+    assert (home(lab.table) / "data/a.parquet").read_bytes() == b"newer"
+    assert there(lab) == {*ORPHANS}
+    assert len(list((home(lab.table) / FOLDER).glob("*/data/a.parquet"))) == 1
+
+
+def test_of_several_that_had_one_name_the_newest_comes_back(ask, lab):
+    older = Path(f"{home(lab.table)}/{FOLDER}/older/data/a.parquet")
+    older.parent.mkdir(parents=True)
+    older.write_bytes(b"older")
+    os.utime(older, (0, 0))
+
+    assert ask("shop.orders", "--restore", "data/a.parquet").exit_code == 0
+    assert (home(lab.table) / "data/a.parquet").read_bytes() == b"nobody knows me"
+    assert older.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("shop.orders", "--restore", "data/b.parquet"), 2, "there is no data/b.parquet in the quarantine"),
+        (("shop.none", "--restore", "all"), 2, "shop.none"),
+        (
+            ("shop.orders", "--versions", "--restore", "all"),
+            2,
+            "old versions of metadata are in no quarantine",
+        ),
+    ],
+)
+def test_what_a_person_has_mistyped_changes_nothing(ask, lab, words, code, says):
+    result = ask(*words)
+
+    assert result.exit_code == code, result.output
+    assert says in " ".join(result.output.split())
+    assert there(lab) == set()
