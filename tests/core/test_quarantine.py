@@ -28,6 +28,13 @@ def test_two_files_never_have_one_place(home, one, other):
     assert len(places) == (1 if one == other else 2)
 
 
+def test_a_file_that_is_moved_twice_has_two_places():
+    """A stream that plays an epoch again gives its files the names of before."""
+    path = "s3://lake/t/data/a"
+
+    assert place_for(path, "s3://lake/t", "one") != place_for(path, "s3://lake/t", "two")
+
+
 @pytest.mark.parametrize(
     "path",
     ["s3://lake/t/a", "s3://lake/t/other/a", "s3://lake/t2/data/a", "s3://lake/t/data", "s3://lake/t/data/"],

@@ -146,6 +146,20 @@ def on_disk(tmp_path):
     lab.executor.stop()
 
 
+def test_a_quarantine_that_may_not_be_listed_keeps_no_orphan_from_being_found(on_s3):
+    lab, store = on_s3
+    table = lab.create()
+    lab.append(table, 1)
+    put(table, *NAMES, *IN_QUARANTINE)
+    result = found(table.refresh())
+    assert {one.path.removeprefix(f"{table.metadata.location}/") for one in result.quarantine} == {
+        *IN_QUARANTINE
+    }
+    store.faults += [Fault("GET", FOLDER, 1000, "403")]
+
+    assert (found(table).files, found(table).quarantine) == (len(NAMES), None)
+
+
 def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):
     table = on_disk.create()
     on_disk.append(table, 1)

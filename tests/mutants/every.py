@@ -16,6 +16,7 @@ from mutants import (
     of_minor,
     of_policies,
     of_proofs,
+    of_quarantine,
     of_reachability,
     of_rewrites,
     of_searches,
@@ -30,6 +31,7 @@ MUTANTS = tuple(
         for part in (
             of_deletion,
             of_searches,
+            of_quarantine,
             of_expiry,
             of_reachability,
             of_commits,

@@ -93,6 +93,8 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
     waiting, due_at_ms = inspector.waiting_for(table, cause)
     quarantine = tuple(_in_quarantine(found, location, inspector.files_in_quarantine(table)))
     notes = (*_notes(found, policy, cause, waiting, due_at_ms), *_notes_of_quarantine(table, quarantine))
+    if cause is Cause.ORPHAN and found.quarantine is None:
+        notes = (*notes, "What is in quarantine cannot be listed, or is more than 100,000 files.")
     return OrphansAnswer(
         table,
         location,

@@ -49,7 +49,7 @@ class Found:
     held: frozenset[str] = frozenset()
     """Folders of other tables in which there are more, and which may be gone."""
     quarantine: tuple[Orphan, ...] | None = None
-    """What lies in the table's quarantine. None where that was not looked for, or is too much to tell."""
+    """What lies in the table's quarantine. None where that was not looked for, cannot be listed, or is too much to tell."""
     needed_again: frozenset[str] = frozenset()
     """Of that, the places of files of whose name the table has one."""
 
