@@ -8,10 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from isotherm.commands.inspector import Inspector
 from isotherm.core.quarantine import FOLDER
+from isotherm.runtime.config import load_config
 from support.in_process import WithoutPauses
-from support.lab import Lab, started
-from support.searching import ORPHANS, POLICY, filled, home, pass_by, plant
+from support.lab import Lab, started, uuid_of
+from support.searching import ORPHANS, POLICY, REPORT, filled, home, pass_by, plant
 from support.worked import configured
 
 QUARANTINE = POLICY.replace("MODE", "quarantine, keep_for: 5d")
@@ -55,6 +57,20 @@ def test_what_is_in_quarantine_is_listed_with_its_times(ask, lab):
     said = " ".join(ask("shop.orders").stdout.split())
     assert "in quarantine since" in said
     assert "4 files (60 B) in quarantine: `isotherm orphans shop.orders --restore PATH` puts one back" in said
+
+
+def test_by_a_policy_that_only_reports_it_stays_and_plan_says_why(lab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    (lab.root / "policies" / "all.yaml").write_text(REPORT)
+    service = started(lab)
+    pass_by(lab, service, 9)
+    assert len(service.ledger.files_in_quarantine(uuid_of(lab.table))) == 4
+    inspector = Inspector(load_config(lab.root / "isotherm.yaml"))
+    said = inspector.waiting_files(uuid_of(lab.table), lab.now_ms())
+
+    assert said == "4 files should be deleted by now: the policy says orphans.mode: report"
+    assert service.deletions.overdue_s() == 0
+    service.stop()
 
 
 def test_one_comes_back_however_it_is_named(ask, lab):

@@ -62,6 +62,14 @@ def test_whose_time_is_not_over_and_who_stays_longer(ledger):
     assert ledger.overdue("t", 19) is None
 
 
+def test_what_stays_in_quarantine_by_its_policy_is_not_overdue(ledger):
+    assert ledger.oldest_due_ms() == 20
+    ledger.deleted("t", [B], 30)
+
+    assert ledger.oldest_due_ms() is None
+    assert ledger.tables_to_sweep(500) == ["t"]
+
+
 def test_what_seems_to_be_needed_is_looked_at_soon_and_nothing_is_put_off_by_it(ledger):
     ledger.look_soon("t", [IN_A, B], 300)
     assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 300)]

@@ -196,6 +196,7 @@ class Inspector:
             None if halt is None else f"the table is halted: {halt}",
             f"paused: {pause.why}" if pause is not None and pause.holds(now_ms) else None,
             self._deletions_held(),
+            self._not_removed(uuid),
             overdue.why,
             *self.ledger.obstacles().values(),
         ]
@@ -205,6 +206,15 @@ class Inspector:
             return None
         whys = whys or f"the daemon has not come to them for {span_text(late_ms)}"
         return f"{counted(overdue.files, 'file')} should be deleted by now: {whys}"
+
+    def _not_removed(self, uuid: str) -> str | None:
+        """Why orphans stay that wait already, or are in quarantine, or None where they do not."""
+        row = self._fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if resolved is None or resolved.policy.orphans.mode.takes_away:
+            return None
+        waiting = sum(self.ledger.waiting_for(uuid, cause)[0] for cause in (Cause.ORPHAN, Cause.QUARANTINED))
+        return f"the policy says orphans.mode: {resolved.policy.orphans.mode}" if waiting else None
 
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
         """The policy of a table that the daemon knows, in force or as a file says.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyiceberg.io import FileIO
+from pyiceberg.table import Table
 
 from isotherm.clients.listing import files_below, written_at_ms
 from isotherm.clients.moving import OtherFileError, link_below, move
@@ -132,13 +133,24 @@ class Restored:
 
 
 def restored(
-    io: FileIO, wanted: Sweep, verdicts: Mapping[str, Verdict], is_stopped: IsStopped, threads: Threads
+    table: Table, wanted: Sweep, verdicts: Mapping[str, Verdict], is_stopped: IsStopped, threads: Threads
 ) -> Restored:
     """Put back what is in quarantine and needed where it was.
 
     An orphan that is needed now may be there too: the process may have ended when it was moved and nobody had written that down.
+    The table is loaded again for it: the keys that a catalog gave out may be over when the proof is.
     """
     home, targets, result = wanted.home, _targets(wanted), Restored()
+    back = [path for path, one in verdicts.items() if one.finding is Finding.RESTORE]
+    half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
+    if not back and not half:
+        return result
+    try:
+        io = table.catalog.load_table(table.name()).io
+    except Exception as err:  # noqa: BLE001 (whatever keeps us from it, nothing was moved)
+        why = f"it is needed where it was, and the table cannot be loaded: {type(err).__name__}: {err}"
+        result.postponed.update(dict.fromkeys(back, why))
+        return result
 
     def put_orphan_back(path: str) -> None:
         # It waits for nothing: what cannot be put back now is found in quarantine by the next search.
@@ -167,8 +179,6 @@ def restored(
             why = f"it is needed where it was, and cannot be put back: {type(err).__name__}: {err}"
             result.postponed[place] = why
 
-    back = [path for path, one in verdicts.items() if one.finding is Finding.RESTORE]
-    half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
     deque(threads.each(put, back, REQUESTS_AT_ONCE), maxlen=0)
     deque(threads.each(put_orphan_back, half, REQUESTS_AT_ONCE), maxlen=0)
     return result

@@ -86,7 +86,7 @@ def sweep(
     taking = Taking(wanted, is_stopped)
     blocked = taking.blocked(found[Finding.GO])
     going = [path for path in found[Finding.GO] if path not in blocked]
-    back = restored(table.io, wanted, verdicts, is_stopped, threads)
+    back = restored(table, wanted, verdicts, is_stopped, threads)
     gone, late = _delete(table, wanted, going, taking, is_stopped, clock_s, threads)
     not_over = [path for path in found[Finding.WAIT] if verdicts[path].reason == NOT_OVER]
     waits = {path: verdicts[path].why for path in found[Finding.WAIT] if path not in {*not_over}}

@@ -210,9 +210,12 @@ class Deletions(Part):
         return [uuid for (uuid,) in rows]
 
     def oldest_due_ms(self) -> int | None:
-        """When the file may have gone that waits longest of all; None where none waits."""
+        """When the file may have gone that waits longest of all; None where none waits.
+
+        What is in quarantine does not count: where a policy says `report` again, it stays there as long as that says so.
+        """
         row = self.db.execute(
-            f"{_WITH_FILES} SELECT MIN((SELECT MIN(due_at_ms) FROM deletions WHERE state = 'waiting' AND deletions.uuid = found.uuid)) "  # noqa: S608
+            f"{_WITH_FILES} SELECT MIN((SELECT MIN(due_at_ms) FROM deletions WHERE state = 'waiting' AND deletions.uuid = found.uuid AND cause <> 'quarantined')) "  # noqa: S608
             "FROM found WHERE uuid IS NOT NULL"
         )
         due_at_ms = row.fetchone()[0]
