@@ -66,22 +66,22 @@ MUTANTS = (
     Mutant(
         "files outside of the table's own folders go",
         "core/deletion.py",
-        "    if own is None or cluster(mark.path) != neighbours.own[own].cluster:",
+        "    if own is None or origin is None or cluster(mark.path) != folders[own].cluster:",
         "    if False:",
         RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
     Mutant(
         "files in another table's folder go",
         "core/deletion.py",
-        "    if other is not None:",
+        "    if (other := next(filter(None, held), None)) is not None:",
         "    if False:",
         RULES + "test_a_file_under_another_known_tables_location_waits",
     ),
     Mutant(
         "two tables at one location delete each other's files",
         "core/deletion.py",
-        "len(others) >= len(neighbours.own[own].of)",
-        "len(others) > len(neighbours.own[own].of)",
+        "len(others) >= len(ours[own].of)",
+        "len(others) > len(ours[own].of)",
         RULES + "test_a_file_under_another_known_tables_location_waits",
     ),
     Mutant(
@@ -282,8 +282,8 @@ MUTANTS = (
     Mutant(
         "a cluster with the same folders is the same cluster",
         "core/deletion.py",
-        "if own is None or cluster(mark.path) != neighbours.own[own].cluster:",
-        "if own is None:",
+        "if own is None or origin is None or cluster(mark.path) != folders[own].cluster:",
+        "if own is None or origin is None:",
         "core/test_deletion.py::test_two_clusters_with_the_same_folders_are_two_places",
     ),
     Mutant(

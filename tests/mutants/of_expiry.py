@@ -217,8 +217,8 @@ MUTANTS = (
     Mutant(
         "a sink's place is kept, and the way to it is not",
         "core/planner/retention.py",
-        "elif number >= needed_from:",
-        "elif number == needed_from:",
+        "if number >= needed_from else",
+        "if number == needed_from else",
         "service/jobs/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody looks again when Flink's sink needs the whole history no more",
-        "core/planner/whole_table.py",
+        "core/planner/expiry.py",
         "        view.facts.whole_until_ms,\n",
         "",
         "core/planner/test_expiry.py::"

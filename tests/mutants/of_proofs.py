@@ -199,8 +199,8 @@ MUTANTS = (
     Mutant(
         "files are lost where manifests are merged",
         MANIFESTS,
-        "            for manifest in group\n",
-        "            for manifest in group[1:]\n",
+        "            for manifest, written in zip(group, fetched(table.io, group), strict=True)\n",
+        "            for manifest, written in zip(group[1:], fetched(table.io, group[1:]), strict=True)\n",
         "iceberg/compaction/test_merged_manifests.py::test_every_file_is_there_as_it_was_in_fewer_manifests",
     ),
     Mutant(

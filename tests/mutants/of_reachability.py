@@ -126,15 +126,15 @@ MUTANTS = (
     Mutant(
         "files that must wait go",
         "iceberg/remover.py",
-        "if verdict.finding is Finding.GO]",
-        "if verdict.finding is not Finding.KEEP]",
+        "going = [path for path in found[Finding.GO] if path not in blocked]",
+        "going = [path for path in (*found[Finding.GO], *found[Finding.WAIT]) if path not in blocked]",
         "iceberg/test_remover.py::test_gc_disabled_in_the_grace_keeps_everything",
     ),
     Mutant(
         "files go that nothing may delete",
         "iceberg/remover.py",
-        "if verdict.finding is Finding.GO]",
-        "if verdict.finding is not Finding.WAIT]",
+        "going = [path for path in found[Finding.GO] if path not in blocked]",
+        "going = [path for path in (*found[Finding.GO], *found[Finding.KEEP]) if path not in blocked]",
         "iceberg/test_remover.py::test_files_of_another_table_stay_whoever_names_them",
     ),
     Mutant(

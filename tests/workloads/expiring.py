@@ -6,8 +6,8 @@ is replayed here.
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
+from isotherm.core.planner.expiry import EXPIRED_AT_ONCE
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.whole_table import EXPIRED_AT_ONCE
 from isotherm.core.policy.policy import Expire, Policy
 from support.builders import DAY, HOUR, MINUTE, NOW, SECOND, facts, snapshots, view
 
