@@ -21,9 +21,6 @@ settings.register_profile(
 
 settings.load_profile("isotherm")
 
-NEW_OBJECTS = 20_000
-"""After so many the collector looks at them. With Python's own 700 it took a sixteenth of the CPU of a test."""
-
 
 def pytest_configure(config):
     """Folders in memory, and quick catalogs, for this process and xdist's; each has its priority."""
@@ -32,7 +29,6 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     use_memory()
     make_catalogs_quick()
-    gc.disable()  # nothing of what is imported and collected goes again
     if hasattr(config, "workerinput"):
         from support.division import take_place
 
@@ -78,12 +74,21 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=long)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Nothing of what is imported and collected goes again: to look for garbage meanwhile takes a fifth of the time."""
+    del session
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish(session):
     """What was imported and collected stays until the end: the collector looks at it no more, as in the daemon."""
     del session
     gc.freeze()
-    gc.enable()
-    gc.set_threshold(NEW_OBJECTS)
 
 
 @pytest.fixture
