@@ -37,7 +37,7 @@ DRAWN: dict[str, tuple[Any, ...]] = {
     "rest": ("0s", "1h"),
     "sort": ("table", "none", "'region, at DESC'", "'zorder(id, at)'"),
     "minor_after": ("null", "1h"),
-    "target": ("64KiB", "4KiB"),
+    "target": ("64KiB", "2KiB"),
     "ratio": (0.05, 100, 100),
     "positions": (2, 2, "learned"),
     "equality": (1, 1, 3),

@@ -26,7 +26,7 @@ class WorkedTable(SqlTable):
 
     def create(self) -> str:
         self.generation += 1
-        version = self.chance.choice((1, 2, 2, 2, 3, 3))
+        version = self.chance.choice((1, 2, 2, 2, 2, 3, 3))
         mode = COPY if version == 1 else self.chance.choice((MERGE, MERGE, COPY))
         partitioned, order = self.chance.choice(PARTITIONED), self.chance.choice(ORDERS)
         properties = {
@@ -163,9 +163,10 @@ ALONE: dict[Step, int] = {
 }
 """Where nobody else maintains the table: equality deletes may be made into position deletes then."""
 MIRROR: dict[Step, int] = {
-    sql.insert: 8,
-    keyed_deletes: 8,
-    sql.delete: 2,
+    sql.insert: 6,
+    keyed_deletes: 7,
+    sql.delete: 7,
+    sql.update: 2,
     pin: 1,
     unpin: 1,
     leave_an_orphan: 1,
