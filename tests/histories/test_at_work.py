@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 SHORT, SHORT_STEPS = (1, 2, 4), 3
 STEPS = 4
 """So often the daemon works between Spark's steps, and three times at the end."""
-ENOUGH = 60
+ENOUGH = 150
 """After so many seeds, each kind of work must have been done."""
 KINDS = {
     "compact, small files",

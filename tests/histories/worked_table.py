@@ -34,7 +34,7 @@ class WorkedTable(SqlTable):
             "write.delete.mode": mode,
             "write.update.mode": mode,
             "write.merge.mode": mode,
-            "write.delete.granularity": self.chance.choice(("file", "partition")),
+            "write.delete.granularity": self.chance.choice(("file", "partition", "partition")),
             "write.distribution-mode": "hash",
             "commit.manifest.min-count-to-merge": self.chance.choice((3, 100)),
             "write.metadata.previous-versions-max": 2,
@@ -94,6 +94,15 @@ def keyed_deletes(world: WorkedTable) -> str | None:
     return f"equality deletes of {', '.join(said)} in {like.partition()}"
 
 
+def trickle(world: WorkedTable) -> str:
+    """A row goes, and another, and another: each time a small delete file is left, unless it takes the place of one."""
+    there = world.java.spark.sql(f"SELECT DISTINCT id FROM {world.spark_name} ORDER BY id").collect()
+    gone = world.chance.sample([one["id"] for one in there], min(3, len(there)))
+    for one in gone:
+        world.sql(f"DELETE FROM {world.spark_name} WHERE id = {one}")
+    return f"deletes of {gone}"
+
+
 def _data_files(world: WorkedTable) -> list[Any]:
     table = world.java.catalog.loadTable(world.java.identifier(world.name))
     tasks = table.newScan().planFiles().iterator()
@@ -150,6 +159,7 @@ STEPS: dict[Step, int] = {
     sql.insert: 14,
     sql.delete: 8,
     keyed_deletes: 8,
+    trickle: 2,
     pin: 3,
     unpin: 1,
     upgrade: 1,
@@ -165,7 +175,8 @@ ALONE: dict[Step, int] = {
 MIRROR: dict[Step, int] = {
     sql.insert: 6,
     keyed_deletes: 7,
-    sql.delete: 7,
+    trickle: 6,
+    sql.delete: 2,
     sql.update: 2,
     pin: 1,
     unpin: 1,
