@@ -20,7 +20,7 @@ HOUR_S = 3600
 
 
 class NoCopies(FileSystemHandler):
-    """A store that makes no copies, as PyArrow's HDFS does: a folder of this disk stands for it."""
+    """A folder of this disk as a store that cannot copy, like HDFS through PyArrow."""
 
     def __init__(self, root):
         self.root, self.files = root, LocalFileSystem()

@@ -101,7 +101,7 @@ def test_what_one_that_goes_has_kept_stays_for_now(table: Table) -> None:
 
 
 def test_one_that_is_used_again_meanwhile_is_not_dropped(catalog: Any, table: Table) -> None:
-    """A tag of the same name is made anew in the race, or a branch is written to."""
+    """Somebody writes to the branch between our look and our request."""
     known = ids(table)
     branch(table, "b", known[2], max_ref_age_ms=1)
     reading, times = read(table, [], now_ms() + 10), []

@@ -11,6 +11,20 @@ WORK = "service/jobs/test_manifest_rewrites.py::"
 
 MUTANTS = (
     Mutant(
+        "manifests that can never become one are due for ever",
+        "core/planner/whole_table.py",
+        "least = 0 if facts.needless_manifests is None else facts.manifests - facts.needless_manifests",
+        "least = 0",
+        "core/planner/test_whole_table.py::test_the_table_as_a_whole_has_verdicts_too",
+    ),
+    Mutant(
+        "a rewrite of manifests that sends nothing holds up all other commits",
+        SERVICE,
+        "            self.operations.went_through(Action.REWRITE_MANIFESTS)\n",
+        "            pass\n",
+        WORK + "test_one_that_fails_waits_longer_each_time",
+    ),
+    Mutant(
         "manifests that read back otherwise than they were written are committed",
         MANIFESTS,
         "if one.existing_files_count == live_entries(group) and written == said:",

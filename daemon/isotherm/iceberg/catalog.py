@@ -192,7 +192,9 @@ class IcebergCatalog:
             loaded = self._compared(loaded, table)
             if (head := table.current_snapshot()) is not None:
                 facts = loaded.facts
-                size = ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
+                size = ListSize(
+                    head.manifest_list, facts.manifests, facts.metadata_bytes, facts.needless_manifests
+                )
                 self._lists[loaded.table.uuid] = size
                 if len(self._lists) > MOST_LISTS:
                     self._lists.pop(next(iter(self._lists)))

@@ -27,7 +27,7 @@ def ref_ends(metadata: TableMetadata) -> tuple[RefEnd, ...]:
     found = []
     for name, ref in metadata.refs.items():
         age_ms = _stated(ref.max_ref_age_ms, by_table)
-        # The specification knows positive ages alone; whatever else stands there drops nothing.
+        # By the specification an age is positive. Any other value drops nothing.
         is_aged = age_ms is not None and age_ms > 0 and ref.snapshot_id in made_ms
         if age_ms is not None and is_aged and name != MAIN_BRANCH and len(name) <= LONGEST_NAME:
             found.append(RefEnd(name, made_ms[ref.snapshot_id] + age_ms + 1))

@@ -37,6 +37,7 @@ from isotherm.core.planner.retention import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.rewriting import needless
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
 from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshots import (
@@ -73,6 +74,7 @@ class ListSize:
     location: str
     manifests: int
     bytes: int
+    needless: int | None
 
 
 def loaded_table(table: Table, name: str, known: ListSize | None = None) -> LoadedTable:
@@ -124,13 +126,12 @@ def _is_first(snapshot: PyIcebergSnapshot) -> bool:
 def _list_size(table: Table, known: ListSize | None) -> ListSize:
     head = table.current_snapshot()
     if head is None:
-        return ListSize("", 0, 0)
+        return ListSize("", 0, 0, 0)
     if known is not None and known.location == head.manifest_list:
         return known
     manifests = read_manifest_list(table.io, head.manifest_list)
-    return ListSize(
-        head.manifest_list, len(manifests), sum(manifest.manifest_length for manifest in manifests)
-    )
+    size_bytes = sum(manifest.manifest_length for manifest in manifests)
+    return ListSize(head.manifest_list, len(manifests), size_bytes, needless(manifests))
 
 
 def _facts(table: Table, listed: ListSize) -> TableFacts:
@@ -167,6 +168,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         default_spec_id=metadata.default_spec_id,
         properties=properties_of_use(metadata),
         manifests=listed.manifests,
+        needless_manifests=listed.needless,
         metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),

@@ -229,6 +229,7 @@ class Wiring(Parts):
             maintainer=self.maintainer,
             last_look=last_look,
             verdicts=self.verdicts,
+            owned=self.owned,
             compactions=self.compactions,
             own_commits=own_commits,
             deletions=self.deletions,

@@ -49,6 +49,16 @@ from support.planned import POLICY, on_table
         ),
         pytest.param(
             Action.REWRITE_MANIFESTS,
+            {
+                "facts": facts(manifests=450, metadata_bytes=90 * MIB, needless_manifests=99),
+                "state": table_state(partitions=100),
+            },
+            Verdict.CLEAN,
+            "450 manifests for 100 partitions, 351 would do (due 100 above that, at 4 to a partition)",
+            id="many manifests of which no two may become one",
+        ),
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
             {"facts": facts(manifests=20, metadata_bytes=MIB), "state": table_state(partitions=2)},
             Verdict.CLEAN,
             "20 manifests for 2 partitions, 1 would do (due 100 above that, at 4 to a partition)",

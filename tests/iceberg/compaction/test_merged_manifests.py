@@ -5,12 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
@@ -19,36 +13,20 @@ from isotherm.iceberg.manifests.writing import write_manifest_list
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
+from support.manifests_of_commits import append, three_parts
 from support.rewriting import COLUMNS, SOME, bound, commit, compacted, counters, fresh, rewritten, rows
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=False),
-    NestedField(2, "part", IntegerType(), required=False),
-    NestedField(3, "text", StringType(), required=False),
-)
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
     """A table with nine commits, of which three wrote the partition that is compacted."""
-    catalog = load_catalog(
-        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
-    )
-    catalog.create_namespace("db")
-    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
-    properties = {"format-version": "2", "commit.manifest.min-count-to-merge": "4"}
-    table = catalog.create_table(NAME, SCHEMA, partition_spec=spec, properties=properties)
+    catalog = three_parts(tmp_path, **{"commit.manifest.min-count-to-merge": "4"})
+    table = catalog.load_table(NAME)
     for number in range(9):
         append(table, number % 3, number)
     return catalog
-
-
-def append(table: Table, part: int, number: int) -> None:
-    ids = list(range(10 * number, 10 * number + 10))
-    table.append(
-        pa.table({"id": ids, "part": pa.array([part] * 10, pa.int32()), "text": [f"{one}" for one in ids]})
-    )
 
 
 def test_every_file_is_there_as_it_was_in_fewer_manifests(catalog: Any) -> None:

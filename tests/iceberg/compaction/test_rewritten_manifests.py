@@ -1,19 +1,16 @@
 """A table's manifests become fewer: every file is there as it was, and nobody's commit or row is lost."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import ManifestContent
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+from pyiceberg.types import LongType
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.contract.identity import PartitionKey, TableId
@@ -21,42 +18,26 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, job_on
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.commit_outcome import settled
 from isotherm.iceberg.compaction.committer import commit_manifests
-from isotherm.iceberg.manifests import rewriting
 from isotherm.iceberg.values import loaded_table
 from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
+from support.manifests_of_commits import append, three_parts
 from support.rewriting import COLUMNS, NOW_MS, SOME, always, compacted, counters, fresh, of_each, rows, swept
 from support.spark import CATALOG
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=False),
-    NestedField(2, "part", IntegerType(), required=False),
-    NestedField(3, "text", StringType(), required=False),
-)
 _numbers = itertools.count(1)
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
     """A table that nobody merges manifests of, with twelve commits to three partitions."""
-    catalog = load_catalog(
-        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
-    )
-    catalog.create_namespace("db")
-    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
-    table = catalog.create_table(NAME, SCHEMA, partition_spec=spec, properties={"format-version": "2"})
+    catalog = three_parts(tmp_path)
+    table = catalog.load_table(NAME)
     for number in range(12):
         append(table, number % 3, number)
     return catalog
-
-
-def append(table: Table, part: int, number: int) -> None:
-    ids = list(range(10 * number, 10 * number + 10))
-    table.append(
-        pa.table({"id": ids, "part": pa.array([part] * 10, pa.int32()), "text": [f"{one}" for one in ids]})
-    )
 
 
 def job_on(table: Table) -> CompactionJob:
@@ -285,20 +266,35 @@ def test_a_manifest_that_is_damaged_stays_with_its_neighbours_and_is_named(catal
     assert table.refresh().metadata.current_snapshot_id == head
 
 
-def test_what_reads_back_otherwise_is_not_committed(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store, or a writer of ours, that keeps another thing than it was given."""
+class Tampered:
+    """A store that keeps another thing than it was given: of a manifest that was written, when it is read back."""
+
+    def __init__(self, io: Any) -> None:
+        self.io, self.opened = io, Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.io, name)
+
+    def new_input(self, location: str) -> Any:
+        self.opened[location] += 1
+        if location.endswith("-m0.avro") and "isotherm-" in location and self.opened[location] == 2:
+            path = Path(location.removeprefix("file://"))
+            path.write_bytes(path.read_bytes().replace(b"part=1/", b"part=2/", 1))
+        return self.io.new_input(location)
+
+
+def test_what_reads_back_otherwise_is_not_committed(catalog: Any) -> None:
     table = catalog.load_table(NAME)
-    head, real = table.metadata.current_snapshot_id, rewriting.EntrySum.with_entry
-    counted = itertools.count(1)
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.avro.compression-codec": "uncompressed"})
+    head, job = table.refresh().metadata.current_snapshot_id, job_on(table)
 
-    def once_otherwise(self: Any, entry: Any) -> Any:
-        if next(counted) == 17:  # of those that are read back
-            entry.data_file._data[4] += 1  # noqa: SLF001 (it has no setter)
-        return real(self, entry)
+    def tampered(real: Any, *arguments: Any) -> Any:
+        loaded = real(*arguments)
+        loaded.io = Tampered(loaded.io)
+        return loaded
 
-    monkeypatch.setattr(rewriting.EntrySum, "with_entry", once_otherwise)
-
-    outcome = rewrite(catalog, job_on(table))
+    outcome = rewrite(FaultyCatalog(catalog, on_load=tampered), job)
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.NOTHING_TO_DO)
     assert "does not say what they say" in outcome.why

@@ -15,7 +15,7 @@ from pyiceberg.types import IntegerType, NestedField
 
 from isotherm.core.planner.whole_table import MANIFEST_BYTES
 from isotherm.iceberg.manifests.merging import live_entries
-from isotherm.iceberg.manifests.rewriting import LIMITS, SMALL, groups_to_rewrite
+from isotherm.iceberg.manifests.rewriting import LIMITS, SMALL, groups_to_rewrite, needless
 
 SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "part"))
 METADATA = new_table_metadata(
@@ -79,6 +79,26 @@ def test_what_becomes_one_is_alike_and_small_and_there_are_never_more(found: lis
         assert sum(one.manifest_length for one in group) <= MANIFEST_BYTES
     assert sum(one.manifest_length for group in chosen for one in group) <= LIMITS.most_bytes
     assert len(every) <= LIMITS.most
+
+
+@given(drawn)
+def test_what_is_needless_is_what_a_rewrite_of_one_partition_saves(found: list[ManifestFile]) -> None:
+    """Where they all lie in one partition, both have the same order: that of their ages."""
+    alike = [manifest(number, 0, one.manifest_length, one.content) for number, one in enumerate(found)]
+    groups = groups_to_rewrite(METADATA, alike)
+
+    if sum(one.manifest_length for group in groups for one in group) < LIMITS.most_bytes - MANIFEST_BYTES:
+        assert needless(alike) == sum(len(group) - 1 for group in groups)
+
+
+def test_what_cannot_become_one_is_not_needless() -> None:
+    large = [manifest(number, number, int(0.7 * MANIFEST_BYTES)) for number in range(300)]
+    of_kinds = [manifest(0), manifest(1, content=ManifestContent.DELETES)]
+    empty = manifest(2, added_files_count=0, existing_files_count=0)
+
+    assert needless(large) == needless(of_kinds) == 0
+    assert needless([*of_kinds, empty]) == 1
+    assert needless([manifest(number) for number in range(2_500)]) == 2_497
 
 
 def test_neighbours_by_partition_go_together_whatever_came_first() -> None:

@@ -121,6 +121,26 @@ def kind_of(kind):
     return Reason.HALTED if kind is HoldKind.HALT else Reason.PAUSED
 
 
+def test_manifests_of_two_kinds_are_no_reason_for_a_rewrite(tmp_path):
+    """Each of them is one already: it would be due, and come to nothing, for ever."""
+    policy = ONLY_MANIFESTS.replace(
+        "min_count: 3, max_per_partition: 1", "min_count: 2, max_per_partition: 0.1"
+    )
+    lab = Lab(tmp_path, policy=policy)
+    table = filled(lab)
+    with table.update_spec() as update:
+        update.add_identity("what")
+    for hour in (4, 5, 6):
+        lab.append(table.refresh(), hour)
+    service = started(lab)
+    settle(service)
+
+    assert [one.state for one in service.ledger.operations()] == ["done"]
+    assert len(manifests(table)) == 2
+    assert verdict(service, table) is Verdict.CLEAN
+    service.stop()
+
+
 def test_off_by_policy_means_off(tmp_path):
     lab = Lab(
         tmp_path,
@@ -216,6 +236,7 @@ def test_one_that_fails_waits_longer_each_time(lab):
     def meanwhile(real, *arguments):
         if path.stat().st_size > 100:
             path.write_bytes(path.read_bytes()[:100])
+            lab.ahead_ms += 10_000  # so long it takes to read all of them
         return real(*arguments)
 
     service.maintainer.requests.on_load = meanwhile
@@ -224,5 +245,7 @@ def test_one_that_fails_waits_longer_each_time(lab):
     (operation,) = service.ledger.operations()
     assert (operation.state, operation.reason) == ("failed", Reason.NOTHING_TO_DO)
     assert "are not merged: UnreadableError" in operation.outcome_why
+    # Nothing was sent, and nobody waited: no other commit is held up.
+    assert service.expiries.operations.may_commit(Action.EXPIRE, "another job")
     assert verdict(service, table) is Verdict.WAITING
     service.stop()

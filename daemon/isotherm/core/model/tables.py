@@ -116,6 +116,8 @@ class TableFacts:
     """Manifests that the head needs."""
     metadata_bytes: int = 0
     """Size of these manifests."""
+    needless_manifests: int | None = None
+    """How many fewer there would be once all were rewritten that may be; None where that is not known."""
     metadata_file_bytes: int = 0
     """Size of metadata.json."""
     metadata_versions: int = 0

@@ -75,7 +75,8 @@ def _done(view: View, request: Request, now_ms: int) -> View:
     action = request.decision.action
     view = replace(view, last_done_ms={**view.last_done_ms, action: now_ms})
     if action is Action.REWRITE_MANIFESTS:
-        return replace(view, facts=replace(view.facts, manifests=well_filled(view.facts)))
+        facts = replace(view.facts, manifests=well_filled(view.facts), needless_manifests=0)
+        return replace(view, facts=facts)
     if action is not Action.EXPIRE:
         return view
     going = set(request.snapshots)

@@ -197,8 +197,9 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     Never: the head, the newest `keep_last`, those that were the newest within `keep_for`, those that a tag or branch keeps,
     the base of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
     writer's place, and what came after it: the writer looks for it from the head on, from parent to parent; nor what a
-    writer with an open intent may have begun on, and what came after that; nor what a reader has not read. But no history is
-    worth a metadata.json that is too large, which each commit writes anew; save the one without which Flink's sink fails.
+    writer with an open intent may have begun on, and what came after that; nor what a reader has not read. Where
+    metadata.json is too large, what is kept for a while goes all the same, because each commit writes that file again. Only
+    the whole history that Flink's sink needs stays then, too.
 
     What no branch or tag reaches (`astray`) goes by age alone, as in Iceberg's Java.
     """

@@ -97,8 +97,9 @@ def parts(pace: Pace, action: Action) -> set[float]:
 
 
 def well_filled(facts: TableFacts) -> int:
-    """How many manifests there must be, however they are grouped."""
-    return min(max(math.ceil(facts.metadata_bytes / MANIFEST_BYTES), 1), facts.manifests)
+    """How many manifests there must be: by their size, and because those of two specs or kinds never become one."""
+    least = 0 if facts.needless_manifests is None else facts.manifests - facts.needless_manifests
+    return min(max(math.ceil(facts.metadata_bytes / MANIFEST_BYTES), least, 1), facts.manifests)
 
 
 def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:

@@ -92,5 +92,5 @@ def commit_manifests(
         clock_s: the monotonic clock.
     """
     swap = Swap(job, NOTHING_WRITTEN)
-    commit = Commit(catalog, [swap], may_commit, now_ms, pause, clock_s, rewrites_manifests=True)
+    commit = Commit(catalog, [swap], may_commit, now_ms, pause, clock_s)
     return commit.run()[job.job_id]

@@ -60,8 +60,6 @@ class Commit:
     now_ms: int
     pause: Callable[[float], None]
     clock_s: Callable[[], float]
-    rewrites_manifests: bool = False
-    """Whether its one swap is about the table's manifests, and no file comes or leaves."""
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
@@ -92,8 +90,12 @@ class Commit:
             self.now_ms,
             self.known,
             self.written,
-            rewrites_manifests=self.rewrites_manifests,
         )
+
+    @property
+    def is_on_manifests(self) -> bool:
+        """Whether its one job is about the table's manifests, and no file comes or leaves."""
+        return self.swaps[0].job.is_on_manifests
 
     @property
     def name(self) -> str:
@@ -224,7 +226,7 @@ class Commit:
         head = metadata.current_snapshot()
         if head is None:
             raise RefusalError(Reason.CONFLICT, f"{self.name} has no current snapshot any more")
-        if self.rewrites_manifests:
+        if self.is_on_manifests:
             return []
         try:
             keys = {swap.job.partition for swap in self.swaps}
@@ -252,7 +254,7 @@ class Commit:
         for swap in self.swaps:
             job, rewrite = swap.job, swap.rewrite
             try:
-                if self.rewrites_manifests:
+                if self.is_on_manifests:
                     check_main(job, table.metadata, self.now_ms)
                     continue
                 check_table(job, rewrite, table.metadata, of_partition[job.partition], self.now_ms)

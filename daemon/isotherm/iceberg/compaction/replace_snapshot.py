@@ -51,15 +51,11 @@ class ReplaceSnapshot:
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
     manifests: ReplacedManifests = field(init=False)
-    rewrites_manifests: bool = False
-    """Whether the manifests themselves are what the commit is about, and no file leaves."""
     left_out: tuple[str, ...] = ()
     """Totals that the parent's summary has and that are no numbers: Iceberg's Java leaves them out as well."""
 
     def __post_init__(self) -> None:
-        self.manifests = ReplacedManifests(
-            self.swaps, self.known, self.written, rewrites=self.rewrites_manifests
-        )
+        self.manifests = ReplacedManifests(self.swaps, self.known, self.written)
 
     @property
     def snapshot_id(self) -> int:
@@ -88,7 +84,7 @@ class ReplaceSnapshot:
         before = {} if head.summary is None else head.summary.additional_properties
         self.left_out = no_numbers(before)
         manifests = self.manifests.replaced(table, listed, leaving)
-        counted = self._counted(listed, manifests) if self.rewrites_manifests else {}
+        counted = self._counted(listed, manifests) if self.swaps[0].job.is_on_manifests else {}
         self.written.append(location)
         row_ids = write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests

@@ -75,8 +75,11 @@ class ReplacedManifests:
     """Files that leave with deletes that name them, and the job of each."""
     unmerged: str = ""
     """Why manifests that should have been merged stay as they are, if some do."""
-    rewrites: bool = False
-    """Whether the manifests themselves are what the commit is about: then as many are merged as there are reasons for."""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the manifests themselves are what the commit is about: then as many are merged as there are reasons for."""
+        return self.swaps[0].job.is_on_manifests
 
     def replaced(
         self, table: Table, listed: Iterable[ManifestFile], leaving: Mapping[str, Iterable[LiveEntry]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
@@ -36,18 +36,34 @@ def groups_to_rewrite(
         metadata: of the table.
         manifests: those of its head that hold a live file, and whose rows have their ids.
     """
-    alike: dict[tuple[int, Any], list[ManifestFile]] = {}
-    for manifest in clear(manifests):
-        if manifest.manifest_length < SMALL * MANIFEST_BYTES:
-            alike.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
     found: list[tuple[ManifestFile, ...]] = []
     left = LIMITS
-    for (spec_id, _), small in alike.items():
+    for (spec_id, _), small in _alike(manifests).items():
         ordered = sorted(small, key=lambda one: (_place(metadata, spec_id, one), *_age(one)))
         for group in packed(ordered, OF_ONE):
             if len(group) > 1 and left.hold(group):
                 found.append(group)
                 left = left.without(group)
+    return found
+
+
+def needless(manifests: Iterable[ManifestFile]) -> int:
+    """How many fewer of a head's manifests there would be once all were rewritten that may be.
+
+    It is counted in the order in which they are listed. By partition it may be a few more, or less.
+    """
+    listed = list(manifests)
+    held = [one for one in listed if one.has_added_files() or one.has_existing_files()]
+    merged = (len(group) - 1 for small in _alike(held).values() for group in packed(small, OF_ONE))
+    return len(listed) - len(held) + sum(merged)
+
+
+def _alike(manifests: Iterable[ManifestFile]) -> dict[tuple[int, ManifestContent], list[ManifestFile]]:
+    """Those that may become a part of another one, by spec and content."""
+    found: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+    for manifest in clear(manifests):
+        if manifest.manifest_length < SMALL * MANIFEST_BYTES:
+            found.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
     return found
 
 

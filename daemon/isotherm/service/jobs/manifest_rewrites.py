@@ -25,6 +25,7 @@ from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
 from isotherm.service.jobs.own_commits import OwnCommits
+from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.ports import EventSource, LoadedTable, Maintainer, MayCommit
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
@@ -50,6 +51,7 @@ class ManifestRewrites:
     maintainer: Maintainer
     last_look: LastLook
     verdicts: Verdicts
+    owned: Owned
     compactions: Compactions
     own_commits: OwnCommits
     deletions: Deletions
@@ -162,7 +164,7 @@ class ManifestRewrites:
         operation = replace(running.operation, asserted_head_id=loaded.head, sent_at_ms=self.now_ms())
         self._running = replace(running, operation=operation)
         self.ledger.save(operation, running.job)
-        refused = self.last_look.owned.act()
+        refused = self.owned.act()
         return {} if refused is None else {job.job_id: refused for job in jobs}
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
@@ -178,4 +180,7 @@ class ManifestRewrites:
             loaded = self.own_commits.found(operation.table)
             others = (*operation.written, *outcome.leftovers)
             self.deletions.leave(loaded, job, NOTHING_WRITTEN, others=others, was_sent=outcome.was_sent)
+        if not outcome.was_sent:
+            # However long its manifests were read: nobody waited for that.
+            self.operations.went_through(Action.REWRITE_MANIFESTS)
         self.operations.end(operation, outcome, job)

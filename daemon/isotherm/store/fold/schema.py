@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 16
+VERSION = 17
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);

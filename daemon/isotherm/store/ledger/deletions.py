@@ -276,7 +276,7 @@ class Deletions(Part):
                 )
 
     def deletions(self, uuid: str) -> dict[str, int]:
-        """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`; `moved` into quarantine, `restored`."""
+        """Count the files by state: `marked`, `waiting`, `deleted`, `kept`, `moved` into quarantine, or `restored` from it."""
         return dict(
             self.db.execute(
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
