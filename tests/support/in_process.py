@@ -80,6 +80,9 @@ class _Done:
         except Exception as err:  # noqa: BLE001 (as a thread would give it)
             self._ended.append((name, err))
 
+    def forget(self, name):
+        self._ended = [one for one in self._ended if one[0] != name]
+
     def ended(self):
         ended, self._ended = self._ended, []
         return iter(ended)

@@ -18,6 +18,9 @@ from isotherm.core.observations_of_work import (
     JobStarted,
     OfWork,
     SnapshotsExpired,
+    WindowAsked,
+    WindowEnd,
+    WindowEnded,
 )
 
 
@@ -50,6 +53,8 @@ class Heard(StrEnum):
     """The catalog is asked at the next round."""
     DUPLICATE = "duplicate"
     INTENT = "intent"
+    WINDOW = "window"
+    """Something was said of a window in which writers leave a table alone."""
     OTHER_REF = "other_ref"
     OTHER_TYPE = "other_type"
     REJECTED = "rejected"
@@ -387,4 +392,7 @@ __all__ = [
     "TableRefused",
     "TableScanned",
     "TrySoon",
+    "WindowAsked",
+    "WindowEnd",
+    "WindowEnded",
 ]

@@ -49,6 +49,7 @@ class Service(Parts):
             ("cancelling searches of tables that moved", self.searches.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
+            ("going on with windows", self.windows.turn),
             ("ending expiries", self.expiries.finish),
             ("ending searches", self.searches.finish),
             ("deleting files", self.deletions.turn),
@@ -70,6 +71,7 @@ class Service(Parts):
     def stop(self) -> None:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.compactions.stop()
+        self.windows.stop()
         self.expiries.stop()
         self.searches.stop()
         for what, stop in (("deleting files", self.deletions.stop), ("all work", self.maintainer.stop)):

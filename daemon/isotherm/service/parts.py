@@ -13,21 +13,22 @@ from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import Operations
 from isotherm.service.jobs.searches import Searches
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
+from isotherm.service.parts_that_begin import due_work, windows
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.policies.policy_reload import reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, KeyedTopic, Listener, Maintainer
-from isotherm.service.rounds.admission import Admission
-from isotherm.service.rounds.due_work import DueWork
 from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import SecondEntries, Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.failing_tables import Barrier
@@ -97,6 +98,8 @@ class Parts:
     pruning: Pruning = field(init=False)
     scans: ScanCounter = field(init=False)
     pace: RoundPace = field(init=False)
+    granted: GrantedWindows = field(init=False)
+    windows: Windows = field(init=False)
 
     def __post_init__(self) -> None:
         clocks = (self.now_ms, self.monotonic_s)
@@ -115,6 +118,7 @@ class Parts:
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
+        self.granted = GrantedWindows(now_ms=self.now_ms, monotonic_s=self.monotonic_s)
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
@@ -124,6 +128,7 @@ class Parts:
             self.config.budgets.bytes_per_hour,
             lambda: self.deletions.everywhere(),  # noqa: PLW0108 (there are none yet)
             self.config.executors.cluster_from_bytes,
+            self.granted.grants,
         )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s
@@ -263,6 +268,7 @@ class Parts:
             deletions=self.deletions,
             clocks=self.clocks,
             operations=operations,
+            windows=self.granted,
             barrier=self.barrier,
             listen=self.listen,
             now_ms=self.now_ms,
@@ -340,7 +346,7 @@ class Parts:
             readers=self.readers,
             owned=self.owned,
             compactions=self.compactions,
-            due=self._build_due_work(table_work),
+            due=due_work(self, table_work),
             deletions=self.deletions,
             poller=self.poller,
             survey=self.survey,
@@ -353,38 +359,13 @@ class Parts:
             ),
             barrier=self.barrier,
             health=self.health,
+            ask=lambda tables: self.windows.ask(tables),  # noqa: PLW0108 (there are none yet)
             reload_policies=self.reload_policies,
             listen=self.listen,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
-
-    def _build_due_work(self, table_work: TableWork) -> DueWork:
-        admission = Admission(
-            self.ledger,
-            self.verdicts,
-            self.compactions,
-            self.barrier.is_aside,
-            self.now_ms,
-            self.config.executors.local.jobs_at_once,
-            self.config.budgets.bytes_per_hour,
-            self.config.executors.cluster_jobs_at_once,
-        )
-        return DueWork(
-            fold=self.fold,
-            follower=self.follower,
-            verdicts=self.verdicts,
-            compactions=self.compactions,
-            table_work=table_work,
-            admission=admission,
-            barrier=self.barrier,
-            health=self.health,
-            owns=self.events.owns,
-            confirm=lambda name: self.rounds.confirm(name),  # noqa: PLW0108 (there are none yet)
-            read_to_the_end=self.consumer.read_to_the_end,
-            now_ms=self.now_ms,
-            monotonic_s=self.monotonic_s,
-        )
+        self.windows = windows(self)
 
     def reload_policies(self) -> bool:
         """Read the folder of policies again; whether work may begin under what is in force."""

@@ -57,6 +57,18 @@ class JobMetrics:
             "table",
         )
 
+        self.asked = series.counter(
+            "isotherm_windows_asked",
+            "Times that the writers of a table were asked to leave it alone.",
+            "table",
+        )
+        self.windows = series.counter(
+            "isotherm_windows_ended", "Windows that ended, by how they did.", "table", "end"
+        )
+        self.window_seconds = series.counter(
+            "isotherm_window_seconds", "Seconds from the requests of windows to their ends.", "table"
+        )
+
     def __call__(self, what: seen.OfWork) -> None:
         """Count one observation."""
         match what:
@@ -78,6 +90,12 @@ class JobMetrics:
                 self._of(self.deleted, name).inc(what.files)
                 self._of(self.kept, name).inc(what.kept)
                 self._of(self.postponed, name).inc(what.postponed)
+            case seen.WindowAsked():
+                self._of(self.asked, self._label(what.table.name)).inc()
+            case seen.WindowEnded():
+                name = self._label(what.table.name)
+                self._of(self.windows, name, what.end).inc()
+                self._of(self.window_seconds, name).inc(what.seconds)
             case _:
                 assert_never(what)
 

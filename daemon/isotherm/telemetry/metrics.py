@@ -78,6 +78,8 @@ class Metrics:
                 | seen.SnapshotsExpired()
                 | seen.FolderSearched()
                 | seen.FilesDeleted()
+                | seen.WindowAsked()
+                | seen.WindowEnded()
             ):
                 self._jobs(what)
             case seen.RoundPlanned() | seen.LedgerLost() | seen.TrySoon() | seen.PoliciesLoaded():
