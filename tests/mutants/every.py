@@ -21,6 +21,7 @@ from mutants import (
     of_service,
     of_shared_commits,
     of_survey,
+    of_windows,
 )
 
 MUTANTS = tuple(
@@ -45,6 +46,7 @@ MUTANTS = tuple(
             of_rewrites,
             of_minor,
             of_ingest,
+            of_windows,
         )
     )
 )
