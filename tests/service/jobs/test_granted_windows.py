@@ -160,12 +160,20 @@ def test_where_the_head_is_another_than_the_writer_knows_the_window_is_closed(sh
     assert (ours(shop), shop.closed()) == ([], ["other_head"])
 
 
-def test_an_event_from_before_the_grant_that_comes_after_it_ends_nothing(shop, daemon):
-    """Ingest announces beside its driver."""
+@pytest.mark.parametrize("comes", ["before the window is open", "in the window"])
+def test_an_event_from_before_the_grant_that_comes_after_it_ends_nothing(shop, daemon, comes):
+    """Ingest announces beside its driver. The head is confirmed before the event comes, or after it."""
     request = asked(shop, daemon)
     event = shop.append(announce=False)
     shop.grant(request)
-    shop.lab.announce(event)
+    if comes == "before the window is open":
+        shop.lab.announce(event)
+    else:
+        shop.lab.executor.is_held = True
+        turns(daemon)
+        shop.lab.announce(event)
+        turns(daemon)
+        shop.lab.executor.is_held = False
     turns(daemon)
 
     assert len(ours(shop)) == 1

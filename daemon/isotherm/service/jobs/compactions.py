@@ -99,6 +99,7 @@ class Compactions(RunningCompactions):
             self._beside.add(job_id)
         if window_id:
             self._windowed[job_id] = window_id
+            self.windows.began(uuid)  # by a round, or by what leads the window
         try:
             self.maintainer.start_binding(
                 loaded,

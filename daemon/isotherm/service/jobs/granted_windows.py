@@ -134,6 +134,11 @@ class GrantedWindows:
                 case _:
                     pass
 
+    def began(self, uuid: str) -> None:
+        """A job has begun in the window of a table."""
+        if (window := self._windows.get(uuid)) is not None:
+            window.jobs += 1
+
     def granted_in_vain(self) -> list[WindowGranted]:
         """What was granted since the last call, and is needed no more."""
         found, self._granted_in_vain = self._granted_in_vain, []

@@ -8,7 +8,7 @@ reads requests only between two of them, finds one that is young.
 
 import uuid as uuids
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import MAX_PARTITIONS, WindowClosed, WindowRequested
@@ -17,6 +17,7 @@ from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import ExecutorName
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.writers import UNHEARD
 from isotherm.core.observations import TrySoon, WindowAsked, WindowEnd, WindowEnded
 from isotherm.core.planner.granted import granters
 from isotherm.core.planner.view import Flight
@@ -105,10 +106,11 @@ class Windows:
         self.listen(WindowAsked(window.table, window.window_id, len(keys), int(length_ms)))
         return True
 
-    def _writers_of(self, row: TableRow) -> frozenset[str]:
-        """The writers of a table. None where one of them grants no windows."""
+    def _writers_of(self, row: TableRow, *, but: str = "") -> frozenset[str]:
+        """The writers of a table, without one. None where one of them grants no windows."""
         resolved = self.verdicts.policy_of(row)
         around = self.verdicts.view(row, (), partitions={}, whole=False).around
+        around = replace(around, words=tuple(word for word in around.words if word.writer != but))
         found = "" if resolved is None else granters(around, resolved.policy, self.now_ms())
         return frozenset() if isinstance(found, str) else frozenset(found)
 
@@ -168,8 +170,10 @@ class Windows:
             return WindowEnd.NOT_OURS
         if any(one.snapshot_id != row.state.head for one in window.granted.values()):
             return WindowEnd.OTHER_HEAD
-        if self._writers_of(row) != window.writers:
-            return WindowEnd.DISTURBED  # somebody came meanwhile whom nobody has asked
+        # Somebody came meanwhile whom nobody has asked. Not an ingest whose event is on its way: its commit is the head that
+        # was named, or is below it.
+        if self._writers_of(row, but=UNHEARD) != window.writers:
+            return WindowEnd.DISTURBED
         window.foreign_commits = row.state.foreign_commits
         return None
 
@@ -197,7 +201,7 @@ class Windows:
                 requests.append(request)
         if requests:
             requests.sort(key=lambda one: (-one.decision.score, one.decision.partition or ""))
-            window.jobs += self.begin(Plan(window.table, (), (), tuple(requests)))
+            self.begin(Plan(window.table, (), (), tuple(requests)))
         window.running = self._jobs(window)
 
     def _jobs(self, window: GrantedWindow) -> int:
