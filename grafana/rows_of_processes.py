@@ -170,6 +170,13 @@ def waiting() -> list[timeseries.Panel]:
             "percentunit",
             ("max by (topic) (isotherm_ingest_unread_share)", "{{topic}}"),
         ),
+        bars(
+            "Tables left alone for the daemon",
+            "Windows that the daemon asked for, by answer, and seconds for which a table was left alone in them: its rows wait "
+            "in Kafka. At most a tenth of the time (`grant_windows` in streams.yaml).",
+            (times("isotherm_ingest_windows_total", "table, answer"), "{{table}} {{answer}}"),
+            (times("isotherm_ingest_window_seconds_total"), "{{table}} seconds"),
+        ),
     ]
 
 

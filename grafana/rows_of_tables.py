@@ -214,6 +214,7 @@ def work() -> list[timeseries.Panel]:
             (per_second("isotherm_bytes_written_total", "table"), "{{table}} written"),
         ),
         *leavings(),
+        *windows(),
         graph(
             "Since the last success",
             "Age of the last job that succeeded. A table without work has no reason to be young here.",
@@ -228,6 +229,24 @@ def work() -> list[timeseries.Panel]:
             "Peak memory of the last rewrite's own process; jobs_at_once of them may run.",
             "bytes",
             ("max(isotherm_job_peak_memory_bytes)", "last rewrite"),
+        ),
+    ]
+
+
+def windows() -> list[timeseries.Panel]:
+    """What writers granted of what they were asked for."""
+    return [
+        bars(
+            "Windows that writers grant",
+            "Asked: a writer was asked to leave a table alone (`compact.ask_writer`). `done`: what was due in it is done. "
+            "`over`: too short for its jobs. `disturbed`: somebody wrote. `unanswered`: nobody granted one, however often.",
+            (times("isotherm_windows_asked_total"), "{{table}} asked"),
+            (times("isotherm_windows_ended_total", "table, end"), "{{table}} {{end}}"),
+        ),
+        bars(
+            "Time of windows",
+            "Seconds from the requests of windows to their ends.",
+            (times("isotherm_window_seconds_total"), "{{table}}"),
         ),
     ]
 

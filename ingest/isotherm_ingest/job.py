@@ -14,12 +14,15 @@ from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait
 from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
+from isotherm.contract.events import MAX_WINDOW_MS
 from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import clock, logs, open_files
 from isotherm.runtime.strict_model import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.batches.windows import Windows
+from isotherm_ingest.control_tail import ControlTail
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.failures import brief
 from isotherm_ingest.http import Health, serve
@@ -132,6 +135,7 @@ class Job:
             kafka.announced_topic,
             metrics,
             seconds(config.announce_every),
+            grants=config.grant_windows != "off",
         )
         intents = Intents(broker, kafka.control_topic, config.pipeline)
         tools = Tools(
@@ -145,7 +149,8 @@ class Job:
         self._waiting("watermarks", lambda: outbox.begin(namespaces(config)))
         self._health.outbox_turned_s = lambda: outbox.turned_s
         marks = Marks(kafka.properties, config.pipeline)
-        driver = Driver(config, spark, broker, marks, tools, outbox)
+        windows = windows_of(config, broker, lake, metrics)
+        driver = Driver(config, spark, broker, marks, tools, outbox, windows=windows)
         try:
             self._waiting("tables", lambda: driver.begin(clock.monotonic_s()))
             self._turn(driver)
@@ -173,6 +178,21 @@ class Job:
             self._health.turned(clock.monotonic_s())
             if not has_more:
                 self._stop.wait(driver.pause_s)
+
+
+def windows_of(config: StreamsConfig, broker: Broker, lake: Lake, metrics: Metrics) -> Windows | None:
+    """What leaves tables alone where the daemon asks for it, or None."""
+    if config.grant_windows == "off":
+        return None
+    return Windows(
+        ControlTail(config.kafka.properties, config.kafka.control_topic),
+        broker,
+        lake,
+        metrics,
+        topic=config.kafka.control_topic,
+        pipeline=config.pipeline,
+        longest_s=min(seconds(config.grant_windows), MAX_WINDOW_MS / 1000),
+    )
 
 
 def spark_gone(err: BaseException) -> int:

@@ -43,6 +43,14 @@ class Metrics:
             "history_breaks", "Gaps and rollbacks found while announcing.", "table", "kind"
         )
         self.holes = self._counter("holes", "Times that a table was found to lack changes.", "table", "why")
+        self.windows = self._counter(
+            "windows", "Windows that the daemon asked for, by what was said.", "table", "answer"
+        )
+        self.window_seconds = self._counter(
+            "window_seconds",
+            "Seconds for which a table was left alone, because the daemon had asked.",
+            "table",
+        )
         self.unread = self._gauge("unread_messages", "Messages that wait, by topic.", "topic")
         self.unread_share = self._gauge(
             "unread_share",

@@ -285,6 +285,9 @@ class StreamsConfig(_Renamed):
     """Messages in one batch at most; bounds memory and the time to a commit while catching up."""
     tables_at_once: int = Field(4, ge=1, le=64)
     """Tables written at the same time. More than twice the cores does not help."""
+    grant_windows: Literal["off"] | Span = "1m"
+    """The longest time for which a table is left alone where the daemon asks for it, which it does where a policy says so
+    (`compact.ask_writer`). Its rows come so much later then, a tenth of the time at most. `off`: never."""
     announce_every: Span = "5s"
     """How often tables are looked at for snapshots of others; rarer where looking at all of them takes long."""
     spark: SparkSettings = SparkSettings()

@@ -14,6 +14,9 @@ from isotherm.contract.events import (
     EventError,
     Intent,
     PartitionChange,
+    WindowClosed,
+    WindowGranted,
+    WindowRequested,
     decode,
     encode,
     shortened,
@@ -28,8 +31,22 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_si
 COUNTS = st.integers(0, 2**63 - 1)
 
 
+WINDOWS = [
+    ("window-requested", WindowRequested),
+    ("window-granted", WindowGranted),
+    ("window-closed", WindowClosed),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"), [("commit", CommitEvent), ("intent-open", Intent), ("intent-closed", Intent)]
+    ("name", "kind"),
+    [
+        ("commit", CommitEvent),
+        ("intent-open", Intent),
+        ("intent-closed", Intent),
+        *WINDOWS,
+        ("window-taken-back", WindowClosed),
+    ],
 )
 def test_the_golden_examples_are_what_we_read_and_write(name, kind):
     text = (FOLDER / f"{name}.json").read_bytes()
@@ -40,7 +57,7 @@ def test_the_golden_examples_are_what_we_read_and_write(name, kind):
     assert encode(event)[0] == event.table_uuid.encode()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("commit", CommitEvent), ("intent", Intent)])
+@pytest.mark.parametrize(("name", "kind"), [("commit", CommitEvent), ("intent", Intent), *WINDOWS])
 def test_the_schema_in_the_documents_is_current(name, kind, request):
     """The `data` of each type, for writers in other languages."""
     path = FOLDER / f"{name}.schema.json"

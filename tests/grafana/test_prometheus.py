@@ -22,6 +22,7 @@ DEADLINE_S = 120
 NOT_ITS_OWN = (
     *("isotherm_ingest", "isotherm_source", "isotherm_scan_reports", "isotherm_reads_per_day"),
     "isotherm_quarantined",  # of tables that have something there alone
+    "isotherm_windows_ended",
 )
 AT_MS = 1_700_000_000_000
 
@@ -59,6 +60,8 @@ def something_of_everything() -> list[seen.Observation]:
         seen.FilesDeleted(TABLE, 30, 1, 2, "reached: a retained snapshot reaches it"),
         seen.FilesRestored(TABLE, 1, "s3://lake/shop/orders/_isotherm_quarantine/j/data/a.parquet"),
         seen.QuarantineCounted(TABLE, 12, 10**6),
+        seen.WindowAsked(TABLE, "w-1", 3, 60_000),
+        seen.WindowEnded(TABLE, "w-1", seen.WindowEnd.DONE, 4.5, 1),
         seen.TableFailed("shop.orders", "looking at it", "format version 4"),
         seen.TableHalted(TABLE, "mismatch", "rows"),
         seen.HoldRejected("no/key", "no JSON"),
@@ -149,7 +152,7 @@ def test_a_daemon_that_maintains_a_healthy_table_leaves_no_graph_of_its_own_empt
     queries = {
         query.where: substituted(query.expr, rate_interval="10s")
         for query in panel_queries()
-        # Not its own: ingest's, and those of sources and of engines that report scans, which this daemon has none of.
+        # Not its own: ingest's, and those of sources, of engines that report scans, and of writers that grant windows: it has none of these.
         if not any(name in query.expr for name in NOT_ITS_OWN)
     }
     assert len(queries) > 30

@@ -23,6 +23,7 @@ from mutants import (
     of_service,
     of_shared_commits,
     of_survey,
+    of_windows,
 )
 
 MUTANTS = tuple(
@@ -49,6 +50,7 @@ MUTANTS = tuple(
             of_rewrites,
             of_minor,
             of_ingest,
+            of_windows,
         )
     )
 )

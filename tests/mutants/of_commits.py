@@ -407,7 +407,7 @@ MUTANTS = (
     ),
     Mutant(
         "a partition whose time is not over does not rest",
-        "core/planner/plan.py",
+        "core/planner/rest.py",
         "is_over = span is not None and _end_ahead(key, around) is None",
         "is_over = True",
         "core/planner/test_rest.py::"

@@ -194,8 +194,8 @@ MUTANTS = (
     Mutant(
         "a message says that it comes from who committed, whoever announces it",
         "contract/events.py",
-        'source = event.announced_by or event.writer or "unknown"',
-        'source = event.writer or "unknown"',
+        "source = event.announced_by or event.writer",
+        "source = event.writer",
         "contract/test_events.py::test_the_source_of_a_message_is_who_announces_and_only_else_who_committed",
     ),
     Mutant(

@@ -682,8 +682,8 @@ MUTANTS = (
     ),
     Mutant(
         "nobody is told that tables of new names are not built at once",
-        "isotherm_ingest/batches/driver.py",
-        'if old and any(mark.names not in {"", names_of(stream.table)} for mark in marks.values()):',
+        "isotherm_ingest/batches/old_names.py",
+        'if old and any(mark.names not in {"", names_of(template)} for mark in marks.values()):',
         "if False:",
         "ingest/batches/test_renamed_streams.py::test_names_that_match_the_old_ones_too_are_told",
     ),

@@ -226,8 +226,8 @@ MUTANTS = (
     Mutant(
         "a job does not run where it was let in",
         COMPACTIONS,
-        "replace(bound.job, executor=operation.executor), operation.table.uuid",
-        "bound.job, operation.table.uuid",
+        "replace(bound.job, executor=operation.executor, window_id=window_id)",
+        "replace(bound.job, window_id=window_id)",
         SERVICE + "test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay",
     ),
     Mutant(

@@ -15,7 +15,7 @@ from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.dead_letters import DeadLetters
-from isotherm_ingest.job import namespaces, prepare_topics
+from isotherm_ingest.job import namespaces, prepare_topics, windows_of
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Marks, group_of
 from isotherm_ingest.metrics import Metrics
@@ -40,7 +40,10 @@ class Letter:
 class Lab:
     """One pipeline; `again()` is a driver that starts again after the last one has vanished."""
 
-    def __init__(self, kafka: Any, spark: Any, folder: LakeFolder, streams: str) -> None:
+    def __init__(
+        self, kafka: Any, spark: Any, folder: LakeFolder, streams: str, *, grants: bool = False
+    ) -> None:
+        self.grants = grants
         self.name = f"p{next(_numbers)}"
         self.spark = spark
         self.kafka = kafka
@@ -76,6 +79,7 @@ streams:
             config.kafka.announced_topic,
             self.metrics,
             3600,
+            grants=self.grants,
         )
         self.outbox.recall(namespaces(config))
         self.driver = Driver(
@@ -86,6 +90,7 @@ streams:
             self.tools,
             self.outbox,
             make_writer,
+            windows=windows_of(config, self.broker, self.lake, self.metrics) if self.grants else None,
         )
         self.driver.begin(clock.monotonic_s())
 

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
+from isotherm.contract.events import decode
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Found, Place
 from isotherm_ingest.streams import StreamsConfig
@@ -47,6 +50,11 @@ class Table:
 
     def token(self, _):
         return Token(self.source) if self.has else None
+
+    @property
+    def head(self):
+        """The number of the last write."""
+        return len(self.batches) or None
 
     @property
     def source(self):
@@ -200,6 +208,25 @@ class DeadLetters:
         return len(rows)
 
 
+class Tail:
+    """What was said on the control topic since the last look."""
+
+    def __init__(self):
+        self.waiting, self.sent, self.is_away = [], [], False
+
+    def read(self):
+        found, self.waiting = self.waiting, []
+        return found
+
+    def close(self):
+        self.waiting.clear()
+
+    def send(self, records):
+        if self.is_away:
+            raise BrokerError("away")
+        self.sent += [decode(one.value) for one in records]
+
+
 class Pipeline:
     """A driver with everything around it in memory, and a minute that can be waited for."""
 
@@ -216,6 +243,17 @@ class Pipeline:
             self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
         self.metrics, self.outbox = Metrics(), Outbox(self.lake)
         self.marks = marks = Marks(self.store)
+        self.control = Tail()
+        windows = Windows(
+            self.control,
+            self.control,
+            self.lake,
+            self.metrics,
+            topic="control",
+            pipeline="shop",
+            longest_s=60,
+            monotonic_s=lambda: self.now_s,
+        )
         self.driver = Driver(
             self.config,
             self.session,
@@ -227,6 +265,7 @@ class Pipeline:
                 name, stream, self.lake, self.session.kafka, self.errors, tools.dead_letters, tools.ask
             ),
             self.session.read,
+            windows,
         )
         self.driver.begin(self.now_s)
 

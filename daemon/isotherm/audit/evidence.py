@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from isotherm.contract.events import Intent
+from isotherm.contract.events import Intent, Window
 from isotherm.contract.identity import PartitionKey
 
 ANNOUNCE_WITHIN_MS = 120_000
@@ -65,6 +65,8 @@ class Commit:
     valid_through_ms: int | None = None
     touches: tuple[Touch, ...] | None = ()
     """The partitions that it wrote to, or None where its manifests cannot be read any more."""
+    window_ids: tuple[str, ...] = ()
+    """The windows in which it was made, as it says itself."""
 
     @property
     def is_ours(self) -> bool:
@@ -108,6 +110,14 @@ class Said:
 
     at_ms: int
     intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class SaidOfWindow:
+    """One message about a window, with the broker's time."""
+
+    at_ms: int
+    event: Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +188,8 @@ class Evidence:
     """Policy hash → the rule that it stood for."""
     now_ms: int
     intents: tuple[Said, ...] = ()
+    windows: tuple[SaidOfWindow, ...] = ()
+    """In the order of the topic."""
     announced: frozenset[int] = frozenset()
     accounted_since_ms: int | None = None
     """When the daemon first looked at the table: what stood in it by then nobody had to announce to it."""

@@ -19,6 +19,7 @@ from isotherm.audit.announcements import (
     why_not_known,
 )
 from isotherm.audit.evidence import ColdRule, Commit, Evidence, Judged, Judgement, Promise
+from isotherm.audit.excuses import excused
 from isotherm.audit.intents import (
     MARGIN_MS,
     ancestors,
@@ -28,7 +29,6 @@ from isotherm.audit.intents import (
     time_text,
     told_stories,
 )
-from isotherm.audit.minor_compaction import why_not_beside
 from isotherm.audit.visits import visit_is_over
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.runtime.text import counted
@@ -55,11 +55,11 @@ def judge(history: Evidence) -> tuple[Judgement, ...]:
 def cold_only(history: Evidence) -> Judgement:
     """No commit of ours added or removed a file of a partition that was hot.
 
-    Where the policy allows it, old files of one whose table is only appended to are no breach (`minor`).
+    What was done in a window that its writers had granted is none. Where the policy allows it, old files of one whose table is only appended to are no breach (`minor`).
     """
     broken: list[str] = []
     unprovable: dict[int, str] = {}
-    hot = touched = beside = 0
+    hot = touched = beside = granted = 0
     rewrites = [commit for commit in history.commits if commit.is_ours and commit.touches != ()]
     for commit in rewrites:
         if commit.touches is None:
@@ -73,9 +73,9 @@ def cold_only(history: Evidence) -> Judgement:
         for touch in commit.touches:
             touched += 1
             complaint = _why_hot(history, commit, touch.partition, before, rule)
-            if complaint is not None and rule.minor_after_ms is not None:
-                complaint, doubt = why_not_beside(history, commit, touch, before, rule)
-                beside += complaint is None
+            if complaint is not None:
+                complaint, doubt, how = excused(history, commit, touch, before, rule, complaint)
+                granted, beside = granted + (how == "granted"), beside + (how == "beside")
                 if doubt is not None:
                     unprovable[commit.snapshot_id] = doubt
             if complaint is not None:
@@ -90,6 +90,7 @@ def cold_only(history: Evidence) -> Judgement:
         broken,
         unprovable,
         f"{counted(len(rewrites) - len(unprovable), 'commit')} of ours touched {counted(touched, 'partition')}, all cold"
+        + (f", {granted} in a window that the writer had granted" if granted else "")
         + (f", but for old files of {beside} beside writers that only append" if beside else ""),
         counts,
     )

@@ -30,11 +30,17 @@ from isotherm.audit.evidence import (
     FilesChecked,
     RowsCompared,
     Said,
+    SaidOfWindow,
     Touch,
 )
-from isotherm.contract.events import CommitEvent, EventError, Intent, decode
+from isotherm.contract.events import (
+    CommitEvent,
+    EventError,
+    Intent,
+    decode,
+)
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key, scalar
-from isotherm.contract.summary import JOB_ID, POLICY_HASH, committed_at_of, valid_through_of
+from isotherm.contract.summary import JOB_ID, POLICY_HASH, WINDOW_ID, committed_at_of, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
 from isotherm.kafka.past import read_past
 from isotherm.runtime.clock import now_ms
@@ -57,6 +63,7 @@ class Heard:
     """What the control topic says of one table."""
 
     intents: list[Said] = field(default_factory=list)
+    windows: list[SaidOfWindow] = field(default_factory=list)
     announced: set[int] = field(default_factory=set)
     since_ms: int | None = None
     """When the oldest message was sent, where older ones are gone. None where the topic is read from its beginning."""
@@ -82,6 +89,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         rules=rules_in_force(config, name, metadata.properties),
         now_ms=now_ms(),
         intents=tuple(heard.intents),
+        windows=tuple(heard.windows),
         announced=frozenset(heard.announced),
         announced_since_ms=heard.since_ms,
         topic_is_known=heard.is_known,
@@ -125,6 +133,7 @@ def commits_of(table: Table) -> Iterable[Commit]:
             sequence_number=snapshot.sequence_number or 0,
             valid_through_ms=valid_through_of(summary),
             touches=_touches(table, snapshot),
+            window_ids=tuple(summary[WINDOW_ID].split(",")) if WINDOW_ID in summary else (),
         )
 
 
@@ -384,5 +393,7 @@ def _hear(heard: Heard, table_uuid: str, at_ms: int, value: bytes | None) -> Non
             heard.announced.add(event.snapshot_id)
         case Intent() if event.table_uuid == table_uuid:
             heard.intents.append(Said(at_ms, event))
-        case _:
-            pass
+        case CommitEvent() | Intent() | None:
+            pass  # of another table, or of a type that is not ours
+        case _ if event.table_uuid == table_uuid:
+            heard.windows.append(SaidOfWindow(at_ms, event))

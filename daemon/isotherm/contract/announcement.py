@@ -57,6 +57,7 @@ def announcement(
     summary: Mapping[str, str] | None = None,
     source_offsets: Mapping[str, Mapping[str, int]] | None = None,
     announced_by: str = "",
+    grants: bool = False,
 ) -> CommitEvent:
     """The event of one snapshot.
 
@@ -92,6 +93,7 @@ def announcement(
             source_offsets=source_offsets or {},
             valid_through_ms=valid_through_ms,
             announced_by=announced_by,
+            grants=grants,
         )
 
 

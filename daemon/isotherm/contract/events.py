@@ -1,9 +1,9 @@
 """The contract between ingest and daemon, and for any other writer that takes part.
 
-Two CloudEvents (1.0, structured JSON) on the control topic, keyed by the table's uuid: a *commit* announces one
-snapshot. An *intent* says which partitions an upsert may touch, before it commits (of other writers: before a MERGE
-plans). Events say where to look; what is true, the catalog and its manifests say. So decoding is strict about form and
-believes nothing about content.
+CloudEvents (1.0, structured JSON) on the control topic, keyed by the table's uuid. A *commit* announces one snapshot. An
+*intent* says which partitions an upsert may touch, before it commits (of other writers: before a MERGE plans). A
+*window* is asked for by the daemon, granted by a writer, and closed by either. Events say where to look; what is true,
+the catalog and its manifests say. So decoding is strict about form and believes nothing about content.
 
 A change of meaning is a new type (`…v2`); new optional fields may be added to a type at any time, and readers
 ignore what they do not know.
@@ -24,6 +24,12 @@ from isotherm.contract.summary import Origin
 COMMIT_TYPE = "io.isotherm.commit.v1"
 
 INTENT_TYPE = "io.isotherm.intent.v1"
+
+WINDOW_REQUESTED_TYPE = "io.isotherm.window.requested.v1"
+
+WINDOW_GRANTED_TYPE = "io.isotherm.window.granted.v1"
+
+WINDOW_CLOSED_TYPE = "io.isotherm.window.closed.v1"
 
 CONTENT_TYPE = "application/cloudevents+json; charset=UTF-8"
 
@@ -61,6 +67,11 @@ END_MS = 253_402_300_800_000
 """The end of the year 9999: no calendar goes on."""
 
 TimeMs = Annotated[int, Field(ge=0, lt=END_MS)]
+
+MAX_WINDOW_MS = 3_600_000
+"""No writer waits for longer than an hour."""
+
+WindowMs = Annotated[int, Field(ge=1, le=MAX_WINDOW_MS)]
 
 Key = Annotated[str, AfterValidator(_canonical)]
 
@@ -153,6 +164,8 @@ class CommitEvent(Value):
     open_window: OpenWindow | None = None
     announced_by: str = ""
     """Who sent this announcement, which need not be who committed."""
+    grants: bool = False
+    """Whether its writer reads requests for windows, and grants them between two of its commits."""
 
     @property
     def origin_kind(self) -> Origin:
@@ -182,19 +195,88 @@ class Intent(Value):
     `at_ms` of the first renewal that the daemon has heard without a break."""
 
 
-def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]:
+class WindowRequested(Value):
+    """The daemon asks the writers of a table to leave it alone for a while, so that it can compact what never cools."""
+
+    table_uuid: Name
+    table: Name
+    window_id: Name
+    """Of this request. Who asks again, because nobody has answered, takes another id, and the older request is void."""
+    asked_by: Writer
+    at_ms: TimeMs
+    """For people: no reader counts from it."""
+    length_ms: WindowMs
+    """The longest that it is asked for. The daemon's window begins when it has sent this, by its own clock."""
+    partitions: Keys | None = None
+    """Those that are to be compacted, or None for any. A writer may leave the whole table alone in any case."""
+
+
+class WindowGranted(Value):
+    """A writer has begun to leave a table alone: it commits nothing to it until the window is closed, or is over."""
+
+    table_uuid: Name
+    table: Name
+    window_id: Name
+    """The request's."""
+    writer: Writer
+    """As in its commit events."""
+    at_ms: TimeMs
+    """For people, as in the request."""
+    length_ms: WindowMs
+    """At most what was asked for. The writer's window begins when it sends this, by its own clock, and so ends later."""
+    snapshot_id: Long | None = None
+    """The table's head as the writer knows it. Where the catalog has another one, the window is closed at once."""
+
+
+class WindowClosed(Value):
+    """A window is over before its time: the daemon needs it no more, or the writer takes it back."""
+
+    table_uuid: Name
+    table: Name
+    window_id: Name
+    by: Literal["daemon", "writer"]
+    at_ms: TimeMs
+    writer: Writer = ""
+    """Who takes it back."""
+    why: Annotated[str, Field(max_length=1000)] = ""
+
+
+Window = WindowRequested | WindowGranted | WindowClosed
+
+Event = CommitEvent | Intent | Window
+"""What is on the control topic."""
+
+_TYPES: Mapping[str, type[Event]] = {
+    COMMIT_TYPE: CommitEvent,
+    INTENT_TYPE: Intent,
+    WINDOW_REQUESTED_TYPE: WindowRequested,
+    WINDOW_GRANTED_TYPE: WindowGranted,
+    WINDOW_CLOSED_TYPE: WindowClosed,
+}
+
+
+def encode(event: Event) -> tuple[bytes, bytes, dict[str, bytes]]:
     """The event as a Kafka message: key, value and headers."""
+    at_ms = event.timestamp_ms if isinstance(event, CommitEvent) else event.at_ms
     match event:
         case CommitEvent():
-            kind, event_id, at_ms = COMMIT_TYPE, f"{event.table_uuid}/{event.snapshot_id}", event.timestamp_ms
-            source = event.announced_by or event.writer or "unknown"
+            kind, event_id = COMMIT_TYPE, f"{event.table_uuid}/{event.snapshot_id}"
+            source = event.announced_by or event.writer
         case Intent():
-            kind, at_ms, source = INTENT_TYPE, event.at_ms, event.writer or "unknown"
+            kind, source = INTENT_TYPE, event.writer
             event_id = f"{event.intent_id}/{event.state}/{event.at_ms}"
+        case WindowRequested():
+            kind, source, event_id = WINDOW_REQUESTED_TYPE, event.asked_by, f"{event.window_id}/requested"
+        case WindowGranted():
+            kind, source = WINDOW_GRANTED_TYPE, event.writer
+            event_id = f"{event.window_id}/granted/{event.writer}"
+        case WindowClosed():
+            kind, source = WINDOW_CLOSED_TYPE, event.writer or event.by
+            event_id = f"{event.window_id}/closed/{source}"
     envelope = {
         "specversion": "1.0",
         "id": event_id,
-        "source": f"/isotherm/{source}",
+        "source": f"/isotherm/{source or 'unknown'}",
         "type": kind,
         "subject": event.table,
         "time": datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -249,7 +331,7 @@ def complaint(err: ValidationError) -> str:
     return f"{place}: {first['msg']}"
 
 
-def decode(value: bytes | None) -> CommitEvent | Intent | None:
+def decode(value: bytes | None) -> Event | None:
     """The event in a Kafka message; None where the message is a CloudEvent of a type that is not ours.
 
     Raises:
@@ -265,14 +347,10 @@ def decode(value: bytes | None) -> CommitEvent | Intent | None:
         raise EventError(f"not JSON: {err}") from err
     if not isinstance(envelope, dict) or envelope.get("specversion") != "1.0":
         raise EventError("not a CloudEvent 1.0 in structured JSON")
-    model: type[CommitEvent | Intent]
-    match envelope.get("type"):
-        case "io.isotherm.commit.v1":
-            model = CommitEvent
-        case "io.isotherm.intent.v1":
-            model = Intent
-        case _:
-            return None
+    kind = envelope.get("type")
+    model = _TYPES.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        return None
     try:
         return model.model_validate_json(json.dumps(envelope.get("data")))
     except RecursionError as err:

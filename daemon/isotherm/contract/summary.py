@@ -24,6 +24,9 @@ JOB_IDS = "isotherm.job-ids"
 
 POLICY_HASH = "isotherm.policy-hash"
 
+WINDOW_ID = "isotherm.window-id"
+"""The window that its writers had granted, where files of a partition that was hot otherwise were swapped in it."""
+
 COMMITTED_AT = "isotherm.committed-at-ms"
 """When we made a snapshot. Its own time may lie before that, by `BEHIND_MS` at most."""
 

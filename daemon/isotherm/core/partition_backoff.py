@@ -39,8 +39,8 @@ names all partitions, a job that is begun again at once reads the same files all
 staged."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
-IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO})
-"""Ends of a job because a writer came back to its partition, or because there was nothing in it to do (deletes that
+IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO, Reason.WINDOW})
+"""Ends of a job because a writer came back to its partition, or its window was too short, or because there was nothing in it to do (deletes that
 name no file any more): what was read was read in vain, and nothing failed. The partition waits, each time twice as long,
 so that a job which never fits between two writes is not begun for ever."""
 IN_VAIN_PART = 24

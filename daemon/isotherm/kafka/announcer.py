@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
+from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, Window, encode, shortened
 from isotherm.contract.topics import PARTITIONER
 from isotherm.kafka.broker import Broker
 from isotherm.kafka.steady_producer import SteadyProducer
@@ -18,7 +18,7 @@ SMALLEST_LIMIT_BYTES = 1000
 
 
 class Announcer:
-    """Writes commit events."""
+    """Writes commit events, and what is said of windows."""
 
     def __init__(
         self,
@@ -39,19 +39,23 @@ class Announcer:
         self._broker = broker
         self._producer = SteadyProducer({**properties, "partitioner": PARTITIONER, "error_cb": on_error})
 
-    def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut.
+    def publish(self, event: CommitEvent | Window) -> None:
+        """Announce a snapshot, or say something of a window; returns when the broker has it. What is too large for the topic is cut.
 
         Raises:
             NotAnnounced: it has not, perhaps.
         """
         limit = MAX_ANNOUNCEMENT_BYTES
-        while error := self._written(shortened(event, limit)):
+        while error := self._written(shortened(event, limit) if isinstance(event, CommitEvent) else event):
             limit //= SHRINK
-            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
+            if (
+                not isinstance(event, CommitEvent)
+                or error.code() != KafkaError.MSG_SIZE_TOO_LARGE
+                or limit < SMALLEST_LIMIT_BYTES
+            ):
                 raise NotAnnounced(f"control topic {self._topic}: {error.str()}")
 
-    def _written(self, event: CommitEvent) -> KafkaError | None:
+    def _written(self, event: CommitEvent | Window) -> KafkaError | None:
         """Write one message; gives why it is not there."""
         try:
             self._broker.ask(lambda: self._send(event))
@@ -62,7 +66,7 @@ class Announcer:
             return error
         return None
 
-    def _send(self, event: CommitEvent) -> None:
+    def _send(self, event: CommitEvent | Window) -> None:
         key, value, headers = encode(event)
         self._producer.write(self._topic, key, value, list(headers.items()))
 

@@ -26,7 +26,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from isotherm.contract.events import CommitEvent
+from isotherm.contract.events import CommitEvent, Window
 from isotherm.kafka.announcer import Announcer
 from isotherm.kafka.broker import (
     CLOSE_WITHIN_S,
@@ -229,8 +229,8 @@ class KafkaEvents:
     def _offsets(self) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
 
-    def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+    def publish(self, event: CommitEvent | Window) -> None:
+        """Announce a snapshot, or say something of a window; returns when the broker has it. A large event is cut."""
         self._announcer.publish(event)
 
     def owns(self, table_uuid: str) -> bool:

@@ -49,6 +49,7 @@ class Service(Wiring):
             ("cancelling searches of tables that moved", self.searches.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
+            ("going on with windows", self.windows.turn),
             ("ending expiries", self.expiries.finish),
             ("ending rewrites of manifests", self.manifests.finish),
             ("ending searches", self.searches.finish),
@@ -71,6 +72,7 @@ class Service(Wiring):
     def stop(self) -> None:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.compactions.stop()
+        self.windows.stop()
         self.expiries.stop()
         self.manifests.stop()
         self.searches.stop()

@@ -9,6 +9,7 @@ from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
 from isotherm.service.jobs.searches import Searches
 from isotherm.service.jobs.table_ownership import Owned
@@ -18,6 +19,7 @@ from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.failing_tables import Barrier
@@ -84,3 +86,5 @@ class Parts:
     pruning: Pruning = field(init=False)
     scans: ScanCounter = field(init=False)
     pace: RoundPace = field(init=False)
+    granted: GrantedWindows = field(init=False)
+    windows: Windows = field(init=False)

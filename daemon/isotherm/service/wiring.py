@@ -10,6 +10,7 @@ from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
 from isotherm.service.jobs.operations import Operations
@@ -26,6 +27,7 @@ from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import SecondEntries, Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.failing_tables import Barrier
@@ -68,6 +70,7 @@ class Wiring(Parts):
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
+        self.granted = GrantedWindows(now_ms=self.now_ms, monotonic_s=self.monotonic_s)
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
@@ -77,6 +80,7 @@ class Wiring(Parts):
             self.config.budgets.bytes_per_hour,
             lambda: self.deletions.everywhere(),  # noqa: PLW0108 (there are none yet)
             self.config.executors.cluster_from_bytes,
+            self.granted.grants,
         )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s
@@ -218,6 +222,7 @@ class Wiring(Parts):
             deletions=self.deletions,
             clocks=self.clocks,
             operations=operations,
+            windows=self.granted,
             barrier=self.barrier,
             listen=self.listen,
             now_ms=self.now_ms,
@@ -324,7 +329,27 @@ class Wiring(Parts):
             ),
             barrier=self.barrier,
             health=self.health,
+            ask=lambda tables: self.windows.ask(tables),  # noqa: PLW0108 (there are none yet)
             reload_policies=self.reload_policies,
+            listen=self.listen,
+            now_ms=self.now_ms,
+            monotonic_s=self.monotonic_s,
+        )
+
+        self.windows = self._build_windows()
+
+    def _build_windows(self) -> Windows:
+        return Windows(
+            fold=self.fold,
+            events=self.events,
+            book=self.granted,
+            verdicts=self.verdicts,
+            compactions=self.compactions,
+            flights=self.rounds.due.flights,
+            confirm=self.rounds.confirm,
+            begin=self.rounds.begin_in_window,
+            jobs_at_once=self.config.executors.local.jobs_at_once,
+            barrier=self.barrier,
             listen=self.listen,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,

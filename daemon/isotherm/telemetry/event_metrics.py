@@ -2,21 +2,10 @@
 
 from typing import assert_never
 
-from isotherm.core import observations as seen
+from isotherm.core.observations import of_events as seen
 from isotherm.telemetry.series import Series
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-
-OfEvents = (
-    seen.EventApplied
-    | seen.EventSeen
-    | seen.EventRejected
-    | seen.HoldRejected
-    | seen.ReaderRejected
-    | seen.SourceHeard
-    | seen.ScansReported
-    | seen.EventsLost
-)
 
 
 class EventMetrics:
@@ -53,7 +42,7 @@ class EventMetrics:
         )
         self.events.labels(seen.Heard.APPLIED)
 
-    def __call__(self, what: OfEvents) -> None:
+    def __call__(self, what: seen.OfEvents) -> None:
         """Count one observation."""
         match what:
             case seen.EventApplied():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from isotherm.core import observations_of_work as seen
+from isotherm.core.observations import of_work as seen
 from isotherm.telemetry.series import Series
 
 JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)

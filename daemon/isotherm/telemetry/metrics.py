@@ -20,6 +20,7 @@ from isotherm.telemetry.job_metrics import JobMetrics
 from isotherm.telemetry.round_metrics import RoundMetrics
 from isotherm.telemetry.series import Series
 from isotherm.telemetry.table_metrics import TableMetrics
+from isotherm.telemetry.window_metrics import WindowMetrics
 
 
 class Metrics:
@@ -34,6 +35,7 @@ class Metrics:
         self._healing = HealingMetrics(self._series)
         self._tables = TableMetrics(self._series, now_ms)
         self._jobs = JobMetrics(self._series, now_ms)
+        self._windows = WindowMetrics(self._series)
         self._rounds = RoundMetrics(self._series, now_ms)
 
     def watch(self, folder: Path) -> None:
@@ -82,6 +84,8 @@ class Metrics:
                 | seen.FilesRestored()
             ):
                 self._jobs(what)
+            case seen.WindowAsked() | seen.WindowEnded():
+                self._windows(what)
             case seen.RoundPlanned() | seen.LedgerLost() | seen.TrySoon() | seen.PoliciesLoaded():
                 self._rounds(what)
             case seen.HoldChanged():

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from isotherm.core import observations as seen
 from isotherm.core.model.outside import Outside
+from isotherm.core.observations import of_rounds as seen
 from isotherm.telemetry.event_metrics import SECONDS
 from isotherm.telemetry.series import Series
-
-Rounds = seen.RoundPlanned | seen.LedgerLost | seen.TrySoon | seen.PoliciesLoaded
 
 
 class RoundMetrics:
@@ -47,7 +45,7 @@ class RoundMetrics:
         for kind in Outside:
             self.trouble.labels(kind)
 
-    def __call__(self, what: Rounds) -> None:
+    def __call__(self, what: seen.OfRounds) -> None:
         """Count one observation."""
         match what:
             case seen.RoundPlanned():

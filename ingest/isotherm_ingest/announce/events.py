@@ -32,12 +32,15 @@ EXCERPT = 2_000
 _WRITERS = {Origin.MAINTENANCE: DAEMON}
 
 
-def event_of(table: TableNow, snapshot: Snapshot, catalog: str, announced_by: str) -> CommitEvent:
-    """The announcement of one snapshot."""
+def event_of(
+    table: TableNow, snapshot: Snapshot, catalog: str, announced_by: str, *, grants: bool = False
+) -> CommitEvent:
+    """The announcement of one snapshot. `grants`: whether who announces grants windows, if the snapshot is its own."""
     summary = summary_of(snapshot)
     origin = origin_of(summary)
     manifests = _added_manifests(table, snapshot)
     changes = _changes(table, snapshot, manifests)
+    writer = summary.get(INGEST_PIPELINE, "") if origin is Origin.INGEST else _WRITERS.get(origin, "")
     return announcement(
         TableId(table.uuid, table.name),
         catalog=catalog,
@@ -47,7 +50,7 @@ def event_of(table: TableNow, snapshot: Snapshot, catalog: str, announced_by: st
         timestamp_ms=snapshot.timestamp_ms,
         operation=snapshot.summary.operation.value if snapshot.summary is not None else "",
         origin=origin,
-        writer=summary.get(INGEST_PIPELINE, "") if origin is Origin.INGEST else _WRITERS.get(origin, ""),
+        writer=writer,
         schema_id=snapshot.schema_id,
         manifest_list=snapshot.manifest_list,
         manifests=manifests,
@@ -56,6 +59,7 @@ def event_of(table: TableNow, snapshot: Snapshot, catalog: str, announced_by: st
         source_offsets=_source_offsets(summary),
         valid_through_ms=valid_through_of(summary),
         announced_by=announced_by,
+        grants=grants and origin is Origin.INGEST and writer == announced_by,
     )
 
 

@@ -49,12 +49,14 @@ class Outbox:
         every_s: float,
         last_look_s: float = LAST_LOOK_S,
         ends_within_s: float = ENDS_WITHIN_S,
+        *,
+        grants: bool = False,
     ) -> None:
         """Nothing is read or sent before `begin`."""
         self.turned_s = math.inf
         """When it last had an answer for a table, or will look again, by its own clock; never before `begin`."""
         self._last_look_s, self._ends_within_s = last_look_s, ends_within_s
-        self._lake = lake
+        self._lake, self._grants = lake, grants
         self._broker = broker
         self._pipeline = pipeline
         self._control_topic = control_topic
@@ -264,7 +266,13 @@ class Outbox:
 
     def _send(self, table: TableNow, links: tuple[Link, ...]) -> None:
         events = [
-            event_of(table, table.snapshots[link.snapshot_id], self._lake.name, self._pipeline)
+            event_of(
+                table,
+                table.snapshots[link.snapshot_id],
+                self._lake.name,
+                self._pipeline,
+                grants=self._grants,
+            )
             for link in links
         ]
         records = []

@@ -19,12 +19,13 @@ from isotherm_ingest.batches.cut_topics import CutTopics, seen_of
 from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.marking import Marking
+from isotherm_ingest.batches.old_names import tell_old_names
 from isotherm_ingest.batches.partition_counts import PartitionCounts
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.tables import Tables
+from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.known_in_marks import named, of_others
+from isotherm_ingest.known_in_marks import of_others
 from isotherm_ingest.mark_text import names_of
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
@@ -34,14 +35,10 @@ from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topics import COMPACTED, Topic
-from isotherm_ingest.streams import Stream, StreamsConfig
+from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
 
-OLD_NAMES = (
-    "tables of new names that are quiet are built with their next message, and what came meanwhile is no other table's if the "
-    "names are changed back; to build all from what Kafka holds, give the pipeline another name"
-)
 LONGEST_PAUSE_S = 5.0
 """A window may begin so much late. A thousand topics without messages cost some hundredths of a core then."""
 LIST_EVERY_S = 10.0
@@ -61,6 +58,7 @@ class Driver:
         outbox: Outbox,
         make_writer: Callable[..., TableWriter] = TableWriter,
         read: Reader = fan_out,
+        windows: Windows | None = None,
     ) -> None:
         """Nothing is read before `begin`.
 
@@ -73,6 +71,7 @@ class Driver:
             outbox: told of each commit, and the names of the tables that are there.
             make_writer: makes the writer of a table.
             read: reads ranges, and writes the files of all tables.
+            windows: in which tables are left alone, as the daemon asks. None: nobody grants any.
         """
         self._config = config
         self._broker = broker
@@ -92,6 +91,7 @@ class Driver:
         self._listed_s = float("-inf")
         self._counts = PartitionCounts(tools.metrics)
         self._catching_up = CatchingUp()
+        self._windows = windows
         self._starts: dict[Position, int] = {}
         """Where Kafka's partitions began when that was last asked."""
 
@@ -128,6 +128,8 @@ class Driver:
             BrokerError: Kafka does not answer.
             CatalogAway: the catalog does not.
         """
+        if self._windows is not None:
+            self._windows.turn(self._tables.states, self._front())
         if now_s - self._listed_s >= self._list_every_s:
             before = set(self._topics)
             new = self._list_topics(now_s)
@@ -165,6 +167,8 @@ class Driver:
     def stop(self) -> None:
         """End, after a turn."""
         self._tables.stop()
+        if self._windows is not None:
+            self._windows.stop()
         self._marking.close()
 
     def _due(self, kafka: Kafka, now_s: float) -> Ranges:
@@ -207,7 +211,7 @@ class Driver:
                 self._topics[name] = Topic(name, self._config.window_of(stream), at_first=frozenset(unmarked))
                 if name in compacted and stream.mode == "mirror":
                     logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
-                self._tell_names(name, stream)
+                tell_old_names(name, stream.table, self._marking.marked)
         self._listed_s = now_s
         return kafka
 
@@ -274,20 +278,6 @@ class Driver:
             if mark.topic_id in {"", topic_id} and position not in others:
                 front[position] = mark.through
         return front
-
-    def _tell_names(self, topic: str, stream: Stream) -> None:
-        """Tell where tables got other names before, and the new ones match the old: those count as the topic's still."""
-        marks = {one: mark for one, mark in self._marking.marked.items() if one[0] == topic}
-        old = sorted(name for name in named(marks) if may_be(stream.table, name))
-        if old and any(mark.names not in {"", names_of(stream.table)} for mark in marks.values()):
-            logs.get().warning(
-                "table_names_changed",
-                topic=topic,
-                table=stream.table,
-                before=old[:5],
-                of=len(old),
-                hint=OLD_NAMES,
-            )
 
     def _names(self, topic: str) -> str:
         stream = self._config.stream_of(topic)

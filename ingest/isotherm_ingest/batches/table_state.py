@@ -38,6 +38,8 @@ class TableState:
     """Below these offsets the front has been, and had nothing for it: until it is brought up to the front."""
     must_look: bool = False
     """A hole was told of some of its topics; the others are still to be judged."""
+    window_until_s: float = 0.0
+    """Until then it is left alone, because the daemon has asked for it."""
     served_s: float = 0.0
     """When it was last brought forward while it was behind."""
 
@@ -64,8 +66,8 @@ class TableState:
         return self.known is not None and self.known.is_halted
 
     def is_left_out(self, now_s: float) -> bool:
-        """Whether it failed, and is not to be tried yet."""
-        return self.failures > 0 and now_s < self.retry_at_s
+        """Whether it failed, and is not to be tried yet; or is left alone for the daemon."""
+        return (self.failures > 0 and now_s < self.retry_at_s) or now_s < self.window_until_s
 
     def is_doubted(self, kafka: Kafka, now_s: float) -> bool:
         """Whether partitions can be judged now that could not be when it had less, or a hole had halted it."""
@@ -74,7 +76,11 @@ class TableState:
 
     def is_tried_again(self, now_s: float) -> bool:
         """Whether it failed, and has waited for long enough."""
-        return self.failures > 0 and now_s >= self.retry_at_s
+        return self.failures > 0 and not self.is_left_out(now_s)
+
+    def is_due_again(self, now_s: float) -> bool:
+        """Whether it failed and is to be tried again, or its other topics are to be judged. Not while it is left alone."""
+        return now_s >= self.window_until_s and (self.must_look or self.is_tried_again(now_s))
 
     def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
         """Keep where it stands, now that everything below `through` was seen for it."""

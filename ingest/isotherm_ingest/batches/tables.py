@@ -55,7 +55,7 @@ class Tables:
         self._outbox = outbox
         self._make_writer = make_writer
         self._cuts, self._keep_cuts = cuts, keep_cuts
-        self._states: dict[str, TableState] = {}
+        self.states: dict[str, TableState] = {}
         self._readers: dict[str, set[str]] = {}
         """By topic, the tables that have rows from it."""
         self.owners = Owners(config, tools.lake, tools.pipeline)
@@ -69,7 +69,7 @@ class Tables:
         mine = self._mine(name, self.owners.begin(name, had) & set(there))
         if (owner := self.owners.known(name)) is not None and mine:
             self.meet(name, owner, mine, lambda _: known)
-            self._states[name].new_topics.clear()
+            self.states[name].new_topics.clear()
 
     def _mine(self, name: str, topics: Collection[str]) -> list[str]:
         """Those of some topics whose streams give the table's name still."""
@@ -80,11 +80,11 @@ class Tables:
         self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
     ) -> None:
         """Take up a table, with what is known of it, or another topic of one."""
-        state = self._states.get(name)
+        state = self.states.get(name)
         if state is None:
             was = known(name)
             writer = self._make_writer(name, stream, self._sessions, self._tools)
-            state = self._states[name] = TableState(
+            state = self.states[name] = TableState(
                 writer, stream.on_hole, known=None if was is None else was.of(topics)
             )
         for topic in topics:
@@ -93,7 +93,7 @@ class Tables:
 
     def recall(self, name: str, said: Known, came: Collection[str]) -> None:
         """Take up what marks say of a table in topics that were not listed when this driver began."""
-        state = self._states.get(name)
+        state = self.states.get(name)
         if state is None:
             self.begin(name, said, came)
             return
@@ -104,25 +104,25 @@ class Tables:
 
     def names(self) -> list[str]:
         """Every table that was met."""
-        return list(self._states)
+        return list(self.states)
 
     def topics_of(self, names: Iterable[str]) -> set[str]:
         """The topics of some tables."""
-        return {topic for name in names for topic in self._states[name].topics}
+        return {topic for name in names for topic in self.states[name].topics}
 
     def fail(self, name: str, tried: int, err: Exception, now_s: float) -> None:
         """So many messages could not be read, for this table alone."""
-        self._states[name].at_most = less(tried)
+        self.states[name].at_most = less(tried)
         self._failed(name, LOOK, err, now_s)
 
     def takes(self, name: str, messages: int) -> int:
         """How many of the messages that it lacks are brought to a table at once."""
-        at_most = self._states[name].at_most
+        at_most = self.states[name].at_most
         return messages if at_most is None else min(messages, at_most)
 
     def known(self) -> dict[str, Known]:
         """What is known of each table."""
-        return {name: state.known for name, state in self._states.items() if state.known is not None}
+        return {name: state.known for name, state in self.states.items() if state.known is not None}
 
     def of_topic(self, topic: str) -> set[str]:
         """The tables that have rows from a topic."""
@@ -137,20 +137,20 @@ class Tables:
         return needs(self._known_of(topic), topic, topic_id)
 
     def _known_of(self, topic: str) -> list[Known]:
-        return [known for name in self.of_topic(topic) if (known := self._states[name].known) is not None]
+        return [known for name in self.of_topic(topic) if (known := self.states[name].known) is not None]
 
     def look_soon(self, names: Iterable[str]) -> None:
         """Have these say where they stand: somebody has seen that they are not what they were."""
-        for name in self._states.keys() & set(names):
-            self._states[name].must_look = True
+        for name in self.states.keys() & set(names):
+            self.states[name].must_look = True
 
     def doubted(self, kafka: Kafka, now_s: float) -> list[str]:
         """Those that are looked at now that what could not be judged before can be."""
-        return [name for name, state in self._states.items() if state.is_doubted(kafka, now_s)]
+        return [name for name, state in self.states.items() if state.is_doubted(kafka, now_s)]
 
     def tell_recovered(self, front: Front) -> None:
         """Tell which tables failed and have all that they lacked by now."""
-        for name, state in self._states.items():
+        for name, state in self.states.items():
             is_behind = any(state.is_behind(front.get(topic, {})) for topic in state.topics)
             if not is_behind:  # but for what it is still to be brought of topics that are not listed now
                 state.passed = {one: end for one, end in state.passed.items() if one[0] not in front}
@@ -161,12 +161,12 @@ class Tables:
     def must_wait(self, topic: str, now_s: float) -> bool:
         """Whether every table of a topic is left out now, so that reading it would serve nobody."""
         mine = self.of_topic(topic)
-        return bool(mine) and all(self._states[name].is_left_out(now_s) for name in mine)
+        return bool(mine) and all(self.states[name].is_left_out(now_s) for name in mine)
 
     def behind(self, front: Front, now_s: float) -> dict[str, dict[Position, tuple[int, int]]]:
         """What each table lacks below the front of its topics; those that were served longest ago come first."""
         found = {}
-        for name, state in sorted(self._states.items(), key=lambda item: (item[1].served_s, item[0])):
+        for name, state in sorted(self.states.items(), key=lambda item: (item[1].served_s, item[0])):
             if (lacks := state.lacks_below(front)) and not state.is_left_out(now_s):
                 found[name] = lacks
         return found
@@ -174,7 +174,7 @@ class Tables:
     def served(self, names: Iterable[str], now_s: float) -> None:
         """These were brought forward just now."""
         for name in names:
-            self._states[name].served_s = now_s
+            self.states[name].served_s = now_s
 
     def look_again(
         self, names: Iterable[str], kafka: Kafka, cluster: str, now_s: float, *, recovers: bool = True
@@ -186,9 +186,9 @@ class Tables:
         by_topic = kafka.by_topic()
         portions = {}
         for name in names:
-            self._states[name].must_look &= not recovers  # then not all of its topics may be asked
+            self.states[name].must_look &= not recovers  # then not all of its topics may be asked
             mine = Kafka()
-            for topic in self._states[name].topics & by_topic.keys():
+            for topic in self.states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
             spans = {position: (end, end) for position, end in mine.ends.items()}
             portions[name] = Portion(LOOK, (), spans, mine, cluster)
@@ -196,7 +196,7 @@ class Tables:
             self.prepare(portions, now_s, only_look=True, recovers=recovers)
         except BaseException:
             for name in portions:
-                self._states[name].must_look = True
+                self.states[name].must_look = True
             raise
 
     def doubtful(self, lacks: Mapping[str, Collection[Position]]) -> list[str]:
@@ -207,23 +207,22 @@ class Tables:
         return [
             name
             for name, positions in lacks.items()
-            if (state := self._states[name]).failures
+            if (state := self.states[name]).failures
             or state.is_halted
             or not self._cuts.are_known({} if state.known is None else state.known.cuts, positions)
         ]
 
     def is_left_out(self, name: str, now_s: float) -> bool:
         """Whether a table failed, and is not to be tried yet."""
-        return self._states[name].is_left_out(now_s)
+        return self.states[name].is_left_out(now_s)
 
     def must_look(self, name: str) -> bool:
         """Whether a table is to be looked at, whatever it has to be brought."""
-        return self._states[name].must_look
+        return self.states[name].must_look
 
     def due_again(self, now_s: float) -> list[str]:
         """Tables that failed and are to be tried again, or whose other topics are to be judged."""
-        each = self._states.items()
-        return [name for name, state in each if state.must_look or state.is_tried_again(now_s)]
+        return [name for name, state in self.states.items() if state.is_due_again(now_s)]
 
     def prepare(
         self,
@@ -245,7 +244,7 @@ class Tables:
         """
         futures = {}
         for name, portion in portions.items():
-            state = self._states[name]
+            state = self.states[name]
             state.meets(front or {})
             if lost := state.lost(portion.kafka):
                 self._tell(name, lost)
@@ -267,12 +266,12 @@ class Tables:
         for name, one in list(ready.items()):
             # Another table has just shown a cut: what this one would write knows nothing of it.
             if not self._cuts.are_known(one.look.place.cuts, one.portion.ranges):
-                self._states[name].lacks(one.portion.kafka)
+                self.states[name].lacks(one.portion.kafka)
                 del ready[name]
         return ready
 
     def _prepare(self, name: str, portion: Portion) -> Ready | Place:
-        state = self._states[name]
+        state = self.states[name]
         self.owners.check(name, state.topics)
         return state.writer.prepare(portion)
 
@@ -286,7 +285,7 @@ class Tables:
             # Before the table says that it goes on behind them: nobody would tell of them after a crash.
             self._tell(name, one.look.place.told)
         futures = {
-            name: self._pool.submit(self._states[name].writer.write, one, done[name])
+            name: self._pool.submit(self.states[name].writer.write, one, done[name])
             for name, one in ready.items()
         }
         portions = {name: one.portion for name, one in ready.items()}
@@ -299,7 +298,7 @@ class Tables:
     def forget(self, ready: Mapping[str, Ready], done: Mapping[str, Done]) -> None:
         """Delete what was written and will not be committed."""
         for name, one in ready.items():
-            self._states[name].writer.forget(one, done[name])
+            self.states[name].writer.forget(one, done[name])
 
     def _outcomes(
         self, futures: Mapping[str, Future[Outcome]], portions: Mapping[str, Portion], now_s: float
@@ -313,7 +312,7 @@ class Tables:
             except Behind as behind:
                 self._hear(behind.place)
                 self._tell(name, behind.place.told)
-                self._states[name].stands_at(behind.place, {})
+                self.states[name].stands_at(behind.place, {})
             except Exception as err:  # noqa: BLE001 (isolated here, counted, told, and tried again)
                 errors[name] = err
                 if isinstance(err, Halted):
@@ -325,7 +324,7 @@ class Tables:
         ):
             self._probe()
         for name, error in errors.items():
-            state = self._states[name]
+            state = self.states[name]
             if isinstance(error, Halted):
                 state.halts(error.place, portions[name].kafka)
             else:
@@ -340,14 +339,14 @@ class Tables:
     def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str], front: Front) -> None:
         """Nothing in these ranges was for these tables: those that were in step still are."""
         for name in names:
-            self._states[name].passes_by(ranges, front, self._cuts.are_known)
+            self.states[name].passes_by(ranges, front, self._cuts.are_known)
 
     def stop(self) -> None:
         """No write begins any more."""
         self._pool.shutdown()
 
     def _succeeded(self, name: str, portion: Portion, written: Written, *, recovers: bool = True) -> None:
-        state = self._states[name]
+        state = self.states[name]
         self._hear(written.place)
         if portion.batch != LOOK:
             state.at_most = more(state.at_most)
@@ -366,7 +365,7 @@ class Tables:
             self.look_soon(self.of_topic(topic))
 
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
-        state = self._states[name]
+        state = self.states[name]
         state.fails()
         wait_s = pause_s(state.failures)
         state.retry_at_s = now_s + wait_s

@@ -85,6 +85,10 @@ class Decision:
     """For a compaction: which files it would take."""
     option: str = ""
     """For work on the table as a whole: the field of the policy that its score comes from."""
+    window_id: str = ""
+    """For a compaction of what is hot otherwise: the window in which its writers leave it alone."""
+    asks: bool = False
+    """Whether its writers are asked for such a window."""
 
 
 @dataclass(frozen=True, slots=True)

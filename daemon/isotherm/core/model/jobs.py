@@ -171,6 +171,8 @@ class CompactionJob:
     asked_order: AskedOrder | None = None
     """Other columns by which they are sorted, or None. With neither they stay in the order of their files."""
     executor: ExecutorName = ExecutorName.LOCAL
+    window_id: str = ""
+    """The window in which its writers leave the partition alone, which is hot otherwise."""
 
     @property
     def is_on_manifests(self) -> bool:

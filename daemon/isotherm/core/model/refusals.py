@@ -35,6 +35,8 @@ class Reason(StrEnum):
     STALE = "stale"
     """What was planned is not to be done any more at the table as it is now."""
     STOPPED = "stopped"
+    WINDOW = "window"
+    """The window is over in which its writers left the partition alone."""
     TOPIC = "topic"
     """The control topic could not be read to its end."""
 

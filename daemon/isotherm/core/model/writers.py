@@ -4,6 +4,11 @@ from dataclasses import dataclass
 
 from isotherm.contract.events import OpenWindow
 
+NOBODY = "(unannounced)"
+"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
+UNHEARD = "(an ingest that was not heard)"
+"""The same of a commit that names a pipeline of Isotherm's ingest: its event is on its way, as a rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -14,5 +19,7 @@ class Word:
     window: OpenWindow
     announces: bool = False
     """Whether it says in intents what it is about to touch."""
+    grants: bool = False
+    """Whether it grants windows between two of its commits."""
     is_unreadable: bool = False
     """Whether what was kept of it is damaged: until it speaks again, it may write anything."""

@@ -2,7 +2,8 @@
 
 Each rule is a small function that answers with a sentence a person can act on and, where it says *hot*, with what
 would have to happen before it could say otherwise (a time, a boundary, a number of commits), so that a decision is
-kept until then. What only an event says may make a partition hot, never cold.
+kept until then. What only an event says may make a partition hot, never cold, but for a window that its writers grant to
+this daemon: while it is open they commit nothing, and only an intent speaks against it (docs/designs/granted-windows.md).
 """
 
 from collections.abc import Callable
@@ -68,7 +69,9 @@ def findings(
 ) -> tuple[Finding, ...]:
     """What every rule says, in the order of `RULES`."""
     partition = partition.as_of(now_ms)
-    return tuple(rule(key, partition, around, cold, now_ms) for rule in _rules(job_bytes))
+    return tuple(
+        rule(key, partition, around, cold, now_ms) for rule in _rules(key, around, now_ms, job_bytes)
+    )
 
 
 def first_hot(
@@ -84,14 +87,19 @@ def first_hot(
     `job_bytes` says what a job would read, which may be a small part of the partition.
     """
     partition = partition.as_of(now_ms)
-    for rule in _rules(job_bytes):
+    for rule in _rules(key, around, now_ms, job_bytes):
         finding = rule(key, partition, around, cold, now_ms)
         if finding.is_hot:
             return finding
     return None
 
 
-def _rules(job_bytes: JobBytes | None) -> tuple[Rule, ...]:
+def _rules(
+    key: PartitionKey, around: Surroundings, now_ms: int, job_bytes: JobBytes | None
+) -> tuple[Rule, ...]:
+    """The rules that apply: in a window that its writers have granted, none of those that guess what they will do."""
+    if around.grants and around.grant_of(key, now_ms) is not None:
+        return intent_rule, grant_rule
     return RULES if job_bytes is None else (*RULES[:-1], partial(lateness_rule, job_bytes=job_bytes))
 
 
@@ -109,6 +117,19 @@ def intent_rule(
             )
             return Finding("intent", True, why, Wake(at_ms=intent.expires_at_ms))
     return Finding("intent", False, "no open intent names it")
+
+
+def grant_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """Its writers leave the partition alone for a while, as they have said to this daemon."""
+    del partition, cold
+    grant = around.grant_of(key, now_ms)
+    if grant is None:
+        return Finding("grant", False, "no window is granted")
+    left = span_text(grant.until_ms - now_ms)
+    why = f"{grant.who} leaves it alone for another {left} (window {grant.window_id[:8]})"
+    return Finding("grant", False, why.replace("leaves", "leave") if len(grant.writers) > 1 else why)
 
 
 def window_rule(

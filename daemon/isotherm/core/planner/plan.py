@@ -15,6 +15,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdic
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, ExecutorName, Take, job_ms
 from isotherm.core.model.tables import UPGRADE, WITH_NUMBERS, TableFacts
+from isotherm.core.model.windows import Grant
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import is_whole_interval, label, time_span
 from isotherm.core.planner import pauses
@@ -22,6 +23,7 @@ from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
+from isotherm.core.planner.granted import as_if_granted, asking, due_in, limits_in, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_limits import (
     budgets,
@@ -32,9 +34,10 @@ from isotherm.core.planner.job_limits import (
     over_budget,
 )
 from isotherm.core.planner.minor import Old, advice, old_files
+from isotherm.core.planner.rest import REST_SCORE, ends, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank
-from isotherm.core.planner.view import Surroundings, View
+from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.policy.sort_text import why_not
@@ -42,11 +45,8 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 49
+RULES = 50
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
-
-REST_SCORE = 20.0
-"""From this score on a partition is due even while it rests from its last job."""
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -64,7 +64,7 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
     of_partitions = tuple(
-        _decide_compaction(key, partition, view, policy, pace, key in flying, now_ms)
+        _decide(key, partition, view, policy, pace, key in flying, now_ms)
         for key, partition in sorted(view.partitions.items())
     )
     requests = [
@@ -104,6 +104,28 @@ def _executor(decision: Decision, policy: Policy, view: View) -> ExecutorName:
     return policy.compact.executor or by_size
 
 
+def _decide(
+    key: PartitionKey,
+    partition: PartitionState,
+    view: View,
+    policy: Policy,
+    pace: Pace,
+    is_flying: bool,
+    now_ms: int,
+) -> Decision:
+    """The verdict on a partition, and whether its writers are asked for a window in which it would be due."""
+    decision = _decide_compaction(key, partition, view, policy, pace, is_flying, now_ms)
+    if decision.verdict is not Verdict.HOT or policy.compact.ask_writer is None:
+        return decision
+    around = view.around
+    granted = replace(view, around=replace(around, grants=(as_if_granted(around, policy, now_ms),)))
+    then = _decide_compaction(key, partition, granted, policy, pace, is_flying, now_ms)
+    if then.verdict is not Verdict.DUE:
+        return decision
+    ask = asking(partition, around, policy, now_ms, is_urgent=decision.score >= REST_SCORE)
+    return replace(decision, why=decision.why + ask.why, asks=ask.asks, wake=sooner(decision.wake, ask.wake))
+
+
 def _decide_compaction(
     key: PartitionKey,
     partition: PartitionState,
@@ -114,27 +136,25 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     threshold, schedule = pace.threshold(Action.COMPACT)
-    hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy, view.facts))
+    hot, grant = _hot(key, partition, view, policy, now_ms)
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     full = owed_now(key, partition, policy, view, now_ms)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
-    old = beside.old
-    if old is not None:
+    if (old := beside.old) is not None:
         full = debt(old.partition, policy.compact, format_version=view.facts.format_version)
     owed = _convertible(full, view.facts)
-    allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
-    at_most = most_bytes(allowed)
-    later = limits_later(partition, view, policy) if owed.of_deletes else allowed
+    allowed, later = _limits(partition, owed, view, policy, grant, is_beside=old is not None, now_ms=now_ms)
     take, rests_until_ms, owed_why = _take(
-        partition, owed, threshold, rests_until_ms, at_most, most_bytes(later)
+        partition, owed, threshold, rests_until_ms, most_bytes(allowed), most_bytes(later)
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
-    stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, _ends(key, partition, view)))
+    stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, ends(key, partition, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        name, score, wake = label(key, view.facts.fields), round(owed.score, 4), sooner(wake, stamp)
-        return Decision(Action.COMPACT, key, name, kind, score, why, wake, job.files, job.bytes, saved, take)
+        said = (kind, round(owed.score, 4), why, sooner(wake, stamp), job.files, job.bytes, saved, take)
+        window_id = "" if grant is None else grant.window_id
+        return Decision(Action.COMPACT, key, label(key, view.facts.fields), *said, window_id=window_id)
 
     if (held := standstill(view, now_ms) or _off_or_running(policy, owed, is_flying=is_flying)) is not None:
         return verdict(*held)
@@ -155,15 +175,47 @@ def _decide_compaction(
         over_budget(partition, owed, take, view, policy, threshold, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
         or table_waits(view, policy, now_ms)
-        or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
+        or too_long(grant, job.bytes, now_ms)
+        or (_writers_are_near(partition, job.bytes, now_ms) if old is None and grant is None else None)
     )
-    ripe = "cold and due" if old is None else "minor"
+    ripe = "minor" if old is not None else "cold and due" if grant is None else due_in(grant)
     if waits is not None:
         why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
-    by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts)
+    by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
+
+
+def _hot(
+    key: PartitionKey, partition: PartitionState, view: View, policy: Policy, now_ms: int
+) -> tuple[Finding | None, Grant | None]:
+    """What keeps a partition hot, and the window in which its writers leave it alone where nothing else makes it cold."""
+    around, of_job = view.around, job_bytes(policy, view.facts)
+    hot = first_hot(key, partition, around, policy.cold, now_ms, of_job)
+    grant = around.grant_of(key, now_ms) if around.grants and hot is None else None
+    without = replace(around, grants=())
+    if grant is not None and first_hot(key, partition, without, policy.cold, now_ms, of_job) is None:
+        return None, None
+    return hot, grant
+
+
+def _limits(
+    partition: PartitionState,
+    owed: Debt,
+    view: View,
+    policy: Policy,
+    grant: Grant | None,
+    *,
+    is_beside: bool,
+    now_ms: int,
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What limits a job now, and in the next pause of the partition's writers."""
+    if is_beside or grant is not None:
+        allowed = budgets(view, policy) | ({} if grant is None else limits_in(grant, now_ms))
+        return allowed, allowed
+    allowed = limits(partition, view, policy, now_ms)
+    return allowed, limits_later(partition, view, policy) if owed.of_deletes else allowed
 
 
 def _unsortable(take: Take, policy: Policy, facts: TableFacts) -> str:
@@ -320,49 +372,6 @@ def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Ver
         return None
     wake = sooner(Wake(at_ms=rests_until_ms), pace.closes(Action.COMPACT, owed.score))
     return Verdict.RESTING, f"cold, but {rest_text(rests_until_ms, owed.score)}", wake
-
-
-def rest_text(until_ms: int, score: float) -> str:
-    """How long a partition rests, in words."""
-    return f"rests from its last job until {clock_text(until_ms)}, unless its score reaches {REST_SCORE:g} (it is {score:.2f})"
-
-
-def rests_until(
-    key: PartitionKey,
-    partition: PartitionState,
-    around: Surroundings,
-    policy: Policy,
-    now_ms: int,
-    *,
-    is_hot: bool,
-) -> int | None:
-    """Until when a partition rests from its last job, or None where it does not.
-
-    Once it is cold and its time is over, a job from before that, beside its writers, does not count.
-    """
-    since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
-    # What nobody wrote to since then is still to be done: of a large partition a job does a part.
-    if since_ms is None or written_ms is None or written_ms <= since_ms:
-        return None
-    span = time_span(key, around.fields)
-    is_over = span is not None and _end_ahead(key, around) is None
-    if not is_hot and is_over and span is not None and since_ms < span.end_ms:
-        return None
-    # A time that is ahead was told by another clock.
-    return since_ms + policy.compact.rest if 0 <= now_ms - since_ms < policy.compact.rest else None
-
-
-def _end_ahead(key: PartitionKey, around: Surroundings) -> int | None:
-    """The end of a partition's time where the stream has not passed it. None where it has, or where it carries none."""
-    span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
-    if span is None or (boundary_ms is not None and boundary_ms >= span.end_ms):
-        return None
-    return span.end_ms
-
-
-def _ends(key: PartitionKey, partition: PartitionState, view: View) -> int | None:
-    """The end of a partition's time, from which on its last job does not count. None where there was none, or it is over."""
-    return None if partition.compacted_at_ms is None else _end_ahead(key, view.around)
 
 
 def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -> tuple[str, Wake] | None:

@@ -12,6 +12,7 @@ from isotherm.contract.readers import ReadPosition
 from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
+from isotherm.core.model.windows import Grant
 from isotherm.core.model.writers import Word
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.state import TableState
@@ -27,6 +28,8 @@ class Surroundings:
     """Open ones, their expiry already capped."""
     words: tuple[Word, ...] = ()
     """The newest of each writer, retired ones too."""
+    grants: tuple[Grant, ...] = ()
+    """The windows of the table that are open."""
     named: tuple[frozenset[str] | None, ...] = field(init=False, compare=False, repr=False)
     """What each intent names, None for all; as sets, because they may name many and each partition is looked up."""
     in_flight: tuple[frozenset[str], ...] = field(init=False, compare=False, repr=False)
@@ -36,6 +39,11 @@ class Surroundings:
         named = (None if one.partitions is None else frozenset(one.partitions) for one in self.intents)
         object.__setattr__(self, "named", tuple(named))
         object.__setattr__(self, "in_flight", tuple(frozenset(one.window.partitions) for one in self.words))
+
+    def grant_of(self, key: PartitionKey, now_ms: int) -> Grant | None:
+        """The open window in which a partition counts as cold, or None."""
+        commits = self.state.foreign_commits
+        return next((one for one in self.grants if one.covers(key, commits, now_ms)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,12 @@ class Compact(StrictModel):
     partitions that are still written too. Files younger than `cold.quiet_for` (an hour at most) stay as they are, and no
     append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
     deletes; a week shows weekly jobs. Who deletes by hand pauses the table first, or may have to try again and again."""
+    ask_writer: Annotated[Span, Field(ge=30_000, le=600_000)] | None = None
+    """The longest window, from `30s` to `10m`, for which the writers of this table may be asked. For partitions that are written
+    on and on, as a mirror's youngest days: what is hot and has been written for as long as `rest`, or owes twenty times as much as
+    is due, is compacted while its writers commit nothing to the table. Only where all of them grant windows, as Isotherm's ingest
+    does: where somebody else wrote within `cold.silent_for`, nobody is asked. Rows of this table come later by so much at most, a
+    tenth of the time at most. 60s is enough for a gigabyte."""
     max_delete_ratio: float = Field(0.33, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows: then they are
     applied, but for those of data files of which their own delete files name less than half of it. Lower where a table is

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics
 
-from isotherm.contract.summary import COMMITTED_AT, JOB_ID, JOB_IDS, NUMBER, POLICY_HASH
+from isotherm.contract.summary import COMMITTED_AT, JOB_ID, JOB_IDS, NUMBER, POLICY_HASH, WINDOW_ID
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import Rewrite, Swap
 from isotherm.iceberg.manifests.live import LiveEntry
@@ -62,13 +62,21 @@ def summary(
             after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
             if after >= 0:
                 totals[total] = str(after)
+    touched = 0 if of_manifests else len({swap.job.partition for swap in swaps})
+    partitions = {"changed-partition-count": str(touched)}
+    ours = _whose(swaps, now_ms)
+    return Summary(operation=Operation.REPLACE, **said, **partitions, **of_manifests, **totals, **ours)
+
+
+def _whose(swaps: Sequence[Swap], now_ms: int) -> dict[str, str]:
+    """Whose work it is, and in which window."""
     first, ids = swaps[0].job, [swap.job.job_id for swap in swaps]
     ours = {JOB_ID: first.job_id, POLICY_HASH: first.policy_hash, COMMITTED_AT: str(now_ms)}
     if len(ids) > 1:
         ours[JOB_IDS] = ",".join(ids)
-    touched = 0 if of_manifests else len({swap.job.partition for swap in swaps})
-    partitions = {"changed-partition-count": str(touched)}
-    return Summary(operation=Operation.REPLACE, **said, **partitions, **of_manifests, **totals, **ours)
+    if windows := sorted({swap.job.window_id for swap in swaps} - {""}):
+        ours[WINDOW_ID] = ",".join(windows)
+    return ours
 
 
 def _add(rewrite: Rewrite, counts: UpdateMetrics) -> None:

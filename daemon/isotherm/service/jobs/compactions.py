@@ -19,6 +19,7 @@ from isotherm.core.observations import JobStarted
 from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.job_cancellation import disturbance
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
@@ -38,7 +39,7 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Touched
+from isotherm.service.topics.intake import Taken, Touched
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -60,6 +61,7 @@ class Compactions(RunningCompactions):
     deletions: Deletions
     clocks: Clocks
     operations: Operations
+    windows: GrantedWindows
     barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
@@ -73,9 +75,10 @@ class Compactions(RunningCompactions):
         if row is None or resolved is None or row.state.head is None:
             return False
         operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        return self._begin(operation, request.decision.take or Take(), resolved.policy.compact)
+        decision = request.decision
+        return self._begin(operation, decision.take or Take(), resolved.policy.compact, decision.window_id)
 
-    def _begin(self, operation: Operation, take: Take, compact: Compact) -> bool:
+    def _begin(self, operation: Operation, take: Take, compact: Compact, window_id: str) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
@@ -88,6 +91,9 @@ class Compactions(RunningCompactions):
         self._binding[job_id] = (operation, loaded)
         if take.through_number is not None:
             self._beside.add(job_id)
+        if window_id:
+            self._windowed[job_id] = window_id
+            self.windows.began(uuid)  # by a round, or by what leads the window
         try:
             self.maintainer.start_binding(
                 loaded,
@@ -122,6 +128,7 @@ class Compactions(RunningCompactions):
             if job_id not in self._running:
                 self._tenures.pop(job_id, None)
                 self._beside.discard(job_id)
+                self._windowed.pop(job_id, None)
                 self._touch(operation)
         return started
 
@@ -133,7 +140,8 @@ class Compactions(RunningCompactions):
             self.operations.end(replace(operation, bytes_planned=0), Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
             return False
-        job, uuid = replace(bound.job, executor=operation.executor), operation.table.uuid
+        window_id, uuid = self._windowed.get(operation.job_id, ""), operation.table.uuid
+        job = replace(bound.job, executor=operation.executor, window_id=window_id)
         files = len(job.data_files) + len(job.delete_files)
         operation = replace(
             operation,
@@ -215,7 +223,7 @@ class Compactions(RunningCompactions):
     def _last_look(self, loaded: LoadedTable, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
         """Look at everything once more, and write down that the request goes out. Returns which must not, and why."""
         tenures = {job.job_id: (job, self._tenures.get(job.job_id)) for job in jobs}
-        against = self.last_look.at(loaded, tenures, self.cancel_touched)
+        against = self.last_look.at(loaded, tenures, self.hear)
         if against:
             return against  # the request is made anew without them, and asked about again
         # Written down before the request goes out, so that whoever finds the jobs open knows to look for them.
@@ -270,6 +278,12 @@ class Compactions(RunningCompactions):
 
     # Cancelling
 
+    def hear(self, taken: Taken) -> None:
+        """Take in what new messages say: of windows, and of partitions that somebody else touches."""
+        self.windows.hear(taken.windows)
+        self.windows.disturb(one.uuid for one in taken.touched)
+        self.cancel_touched(taken.touched)
+
     def cancel_touched(self, touched: Iterable[Touched]) -> None:
         """A foreign event or intent that touches a running job's partition cancels that job, and only that job."""
         for one in touched:
@@ -283,6 +297,12 @@ class Compactions(RunningCompactions):
         for operation in self._operations():
             if not self.owned.has_still(operation.table.uuid, self._tenures.get(operation.job_id)):
                 self._cancel(operation, Refusal(Reason.OWNER, MOVED))
+
+    def cancel_window(self, window_id: str, refusal: Refusal) -> None:
+        """Cancel the jobs of a window that is over."""
+        for operation in self._operations():
+            if self._windowed.get(operation.job_id) == window_id:
+                self._cancel(operation, refusal)
 
     def cancel_held(self) -> None:
         """Cancel the jobs of tables that are halted or paused by now."""
@@ -319,6 +339,7 @@ class Compactions(RunningCompactions):
         self._ended.forget(job_id)
         self._tenures.pop(job_id, None)
         self._beside.discard(job_id)
+        self._windowed.pop(job_id, None)
         return self._rewrites.pop(job_id, None)
 
     def settle(self, operation: Operation, job: CompactionJob | None) -> bool:

@@ -5,7 +5,7 @@ judged with all that its writers have said. Whether this daemon still has the ta
 question is harmless, because a swap replaces exactly the files that were read, or fails.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.core.model.jobs import CompactionJob
@@ -17,14 +17,14 @@ from isotherm.service.ports import EventSource, LoadedTable, Message
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Intake, Touched, in_pieces
+from isotherm.service.topics.intake import Intake, Taken, in_pieces
 from isotherm.store.fold import Fold
 
 DRAIN_TIMEOUT_S = 5.0
 """To reach the end of the control topic; where it cannot be reached, nothing is committed."""
 
-Cancel = Callable[[Iterable[Touched]], None]
-"""Cancels the other jobs that new messages touch."""
+Cancel = Callable[[Taken], None]
+"""Cancels the other jobs that new messages touch, and ends windows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,14 +107,20 @@ class LastLook:
             return None  # no file comes or leaves, so nobody asks which partition is hot
         if job.converts_equality and (why := why_not_converted(row.facts)) is not None:
             return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")
-        hot = self.verdicts.why_hot(row, job.partition, resolved.policy, beside_appends=job.beside_appends)
+        hot = self.verdicts.why_hot(
+            row,
+            job.partition,
+            resolved.policy,
+            beside_appends=job.beside_appends,
+            window_id=job.window_id,
+        )
         return None if hot is None else Refusal(Reason.HOT, hot)
 
     def _save(self, messages: Sequence[Message], cancel: Cancel) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""
         try:
             for piece in in_pieces(messages):
-                cancel(self.intake.take(piece).touched)
+                cancel(self.intake.take(piece))
         except BaseException:
             self.events.undo(messages)
             raise

@@ -158,7 +158,7 @@ class ManifestRewrites:
         if running is None:
             raise RuntimeError("no rewrite of manifests is under way")
         tenures = {job.job_id: (job, running.tenure) for job in jobs}
-        against = self.last_look.at(loaded, tenures, self.compactions.cancel_touched)
+        against = self.last_look.at(loaded, tenures, self.compactions.hear)
         if against:
             return against
         operation = replace(running.operation, asserted_head_id=loaded.head, sent_at_ms=self.now_ms())

@@ -26,6 +26,8 @@ class RunningCompactions:
     """By job id: the tenure of its table under which it began."""
     _beside: set[str] = field(default_factory=set)
     """The ids of jobs that appends do not disturb."""
+    _windowed: dict[str, str] = field(default_factory=dict)
+    """By job id: the window in which its partition's writers leave it alone."""
     _rewrites: dict[str, Rewrite] = field(default_factory=dict)
     """By job id: what was written, once that is over."""
     _ended: Ended = field(default_factory=Ended)
@@ -52,6 +54,10 @@ class RunningCompactions:
             for op in self._operations()
             if op.table.uuid == uuid
         )
+
+    def in_window(self, window_id: str) -> int:
+        """How many jobs run in a window."""
+        return sum(one == window_id for one in self._windowed.values())
 
     @property
     def unwritten(self) -> list[Operation]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from isotherm.contract.events import CommitEvent
+from isotherm.contract.events import CommitEvent, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class EventSource(Protocol):
         """Never hand out again what was handed out so far; called after it was saved."""
         ...
 
-    def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it. Raises NotAnnounced."""
+    def publish(self, event: CommitEvent | Window) -> None:
+        """Announce a snapshot, or say something of a window; returns when the broker has it. Raises NotAnnounced."""
         ...
 
     def owns(self, table_uuid: str) -> bool:

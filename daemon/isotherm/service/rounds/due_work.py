@@ -70,6 +70,10 @@ class DueWork:
         self._left = _without(plans, tried)
         return started
 
+    def begin_in_window(self, planned: Plan) -> int:
+        """Begin what is due in a window, in the slots that are free. Returns how much."""
+        return self._begin_in_turn([planned], lambda: self.now_ms() - CONFIRMED_FOR_MS, REFILL_FOR_S)[0]
+
     def refill(self) -> None:
         """Begin what is left in the slots that are free by now."""
         plans, self._left = self._left, ()

@@ -6,7 +6,7 @@ the round ends, and the next one begins where it stopped. Tables whose store doe
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import TableId
@@ -70,6 +70,8 @@ class Rounds:
     silent: SilentTables
     barrier: Barrier
     health: Health
+    ask: Callable[[Sequence[TableId]], None]
+    """Asks writers to leave some of these tables alone for a while, where something is due in them that is hot."""
     reload_policies: Callable[[], bool]
     """Gives whether work may begin under what is in force."""
     listen: Listener
@@ -195,6 +197,7 @@ class Rounds:
         if self._may_begin and self._is_ruled and self.owned.ask_again():
             started = self.due.begin(self._plans, self._began_at_ms)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
+            self.barrier.guard("asking for windows", lambda: self.ask(planned))
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
@@ -246,14 +249,22 @@ class Rounds:
 
     def refill(self) -> None:
         """Begin what the last round has left in free slots. Whether anything may begin at all is asked again before."""
-        if (
+        if self._may_go_on():
+            self.due.refill()
+        self.pace.refilled(len(self.compactions.unwritten))
+
+    def begin_in_window(self, planned: Plan) -> int:
+        """Begin what is due in a window, where anything may begin. Returns how much."""
+        return self.due.begin_in_window(planned) if self._may_go_on() else 0
+
+    def _may_go_on(self) -> bool:
+        """Whether anything may begin between two rounds."""
+        return (
             self._may_begin
             and self._is_ruled
             and self.owned.ask_again()
             and self.holds.refresh(DRAIN_TIMEOUT_S)
-        ):
-            self.due.refill()
-        self.pace.refilled(len(self.compactions.unwritten))
+        )
 
     def confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""

@@ -4,13 +4,14 @@ Changes nothing in the world; asks nobody but the stores.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import Plan, Request, Verdict
+from isotherm.core.model.decisions import Decision, Plan, Request, Verdict
 from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.model.tables import TableFacts
+from isotherm.core.model.windows import Grant
 from isotherm.core.observations import TablePlanned
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import requested
@@ -33,6 +34,10 @@ DECIDED_AT_ONCE = 2000
 and keeps nobody waiting."""
 DUE_AT_ONCE = 500
 """Of those that are due: more than ever begin in one round."""
+
+
+ASKED_AT_ONCE = 100
+"""Hot partitions of one table for which its writers are asked together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,9 @@ class Verdicts:
         hour_budget_bytes: int | None,
         deletions_held: Callable[[], str | None] | None = None,
         cluster_from_bytes: int | None = None,
+        grants: Callable[[str], tuple[Grant, ...]] = lambda _: (),
     ) -> None:
+        self._grants = grants
         self._deletions_held = deletions_held or ledger.deletions_held
         self._hour_budget_bytes = hour_budget_bytes
         self._cluster_from_bytes = cluster_from_bytes
@@ -100,7 +107,11 @@ class Verdicts:
         latest_ms = now_ms + MAX_AHEAD_MS
         return View(
             around=Surroundings(
-                row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
+                row.state,
+                row.facts.fields,
+                self._fold.intents(uuid),
+                self._fold.words(uuid),
+                self._grants(uuid),
             ),
             facts=row.facts,
             partitions=partitions,
@@ -155,6 +166,18 @@ class Verdicts:
         planned = plan(self.view(row, flights, partitions=states, whole=False), policy, self._now_ms())
         return next((one for one in planned.requests if one.decision.action is Action.COMPACT), None)
 
+    def asking(self, row: TableRow, flights: Sequence[Flight]) -> tuple[Decision, ...]:
+        """The hot partitions for which the writers of a table are to be asked for a window, those that owe most first."""
+        resolved = self.policy_of(row)
+        if resolved is None or resolved.policy.compact.ask_writer is None:
+            return ()
+        states = self._fold.hot(row.state.table.uuid, ASKED_AT_ONCE)
+        planned = plan(
+            self.view(row, flights, partitions=states, whole=False), resolved.policy, self._now_ms()
+        )
+        found = [one for one in planned.of_partitions if one.asks]
+        return tuple(sorted(found, key=lambda one: (-one.score, one.partition or "")))
+
     def wants_whole(self, row: TableRow, *, may_search: bool = True) -> bool:
         """Whether the verdicts on the table as a whole could be others now, or something of it could begin.
 
@@ -202,17 +225,26 @@ class Verdicts:
         return None if reads is None else reads.per_day(self._now_ms())
 
     def why_hot(
-        self, row: TableRow, key: PartitionKey, policy: Policy, *, beside_appends: bool = False
+        self,
+        row: TableRow,
+        key: PartitionKey,
+        policy: Policy,
+        *,
+        beside_appends: bool = False,
+        window_id: str = "",
     ) -> str | None:
         """Why a partition is hot at this moment, or None where it is cold.
 
-        `beside_appends`: or where its old files may be merged though it is hot.
+        `beside_appends`: or where its old files may be merged though it is hot. `window_id`: or where its writers leave it
+        alone in this window.
         """
         now_ms = self._now_ms()
         partition = self._fold.states(row.state.table.uuid, [key]).get(key)
         if partition is None:
             return "nothing is in it any more"
         around = self.view(row, (), partitions={}, whole=False).around
+        grants = tuple(one for one in around.grants if one.window_id == window_id)
+        around = replace(around, grants=grants)
         hot = first_hot(key, partition, around, policy.cold, now_ms, job_bytes(policy, row.facts))
         if hot is None or not beside_appends:
             return None if hot is None else hot.why

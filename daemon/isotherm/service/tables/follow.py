@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
+from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.model.writers import Word
+from isotherm.core.model.writers import NOBODY, UNHEARD, Word
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partition_state import StateError
 from isotherm.core.partitions import with_epochs
@@ -43,7 +44,6 @@ from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.tables.two_names import Entry, TwoNames, second_entry
 from isotherm.service.topics.batch import Batch
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
-from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Ledger
 
 RECALLED = 1000
@@ -310,7 +310,8 @@ class Follower:
                 )
                 self.rebuild_later(row.state.table)
             if change.is_foreign_write:
-                self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
+                who = UNHEARD if change.origin is Origin.INGEST else NOBODY
+                self._fold.save_word(uuid, Word(who, self._now_ms(), OpenWindow()))
         with self._ledger.transaction():
             batch.write()
         return row

@@ -63,7 +63,7 @@ class Consumer:
         try:
             for piece in in_pieces(messages):
                 taken = self.intake.take_or_set_aside(piece)
-                self.compactions.cancel_touched(taken.touched)
+                self.compactions.hear(taken)
                 self._note(taken)
                 self.health.ticked_at_s = self.monotonic_s()
             if len(messages) < MANY or self.monotonic_s() - self._since_s >= VERDICTS_WITHIN_S:

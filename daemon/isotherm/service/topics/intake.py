@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from isotherm.contract.announcement import DAEMON
-from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
+from isotherm.contract.events import (
+    CommitEvent,
+    Event,
+    EventError,
+    Intent,
+    OpenWindow,
+    Window,
+    WindowClosed,
+    WindowGranted,
+    WindowRequested,
+    decode,
+)
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.appends import is_append
@@ -52,10 +63,12 @@ class Taken:
 
     applied: list[EventApplied] = field(default_factory=list)
     touched: list[Touched] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
 
     def __iadd__(self, more: "Taken") -> Self:
         self.applied += more.applied
         self.touched += more.touched
+        self.windows += more.windows
         return self
 
 
@@ -93,7 +106,7 @@ class Intake:
         """Take messages in, all of them or none; what came of them is told when it is saved."""
         taken = Taken()
         batch = Batch(self.fold, self.ledger)
-        events: list[tuple[CommitEvent | Intent | None, int]] = []
+        events: list[tuple[Event | None, int]] = []
         rejected: list[tuple[Message, str]] = []
         for message in messages:
             try:
@@ -132,7 +145,7 @@ class Intake:
             self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
             return Taken()
 
-    def _read(self, events: Sequence[CommitEvent | Intent | None], batch: Batch) -> None:
+    def _read(self, events: Sequence[Event | None], batch: Batch) -> None:
         """Read the manifests of those that follow a head, or one another, at the same time."""
         heads: dict[str, int | None] = {}
         asked: list[tuple[LoadedTable, CommitEvent]] = []
@@ -149,13 +162,16 @@ class Intake:
         for (_, event), change in zip(asked, changes, strict=True):
             batch.read[id(event)] = change
 
-    def _take(self, event: CommitEvent | Intent | None, said_at_ms: int, batch: Batch, taken: Taken) -> None:
+    def _take(self, event: Event | None, said_at_ms: int, batch: Batch, taken: Taken) -> None:
         match event:
             case None:
                 batch.told.append(EventSeen(Heard.OTHER_TYPE, ""))
             case Intent():
                 batch.told.append(EventSeen(Heard.INTENT, event.table))
                 self._take_intent(event, batch, taken)
+            case WindowRequested() | WindowGranted() | WindowClosed():
+                batch.told.append(EventSeen(Heard.WINDOW, event.table))
+                taken.windows.append(event)
             case CommitEvent():
                 outcome = self._take_commit(event, said_at_ms, batch, taken)
                 if outcome is not None:
@@ -293,7 +309,7 @@ class Intake:
         announces = self.fold.announces(event.table_uuid, event.writer)
         if window.partitions:
             self.fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
-        return Word(event.writer, heard_at_ms, window, announces)
+        return Word(event.writer, heard_at_ms, window, announces, event.grants)
 
 
 def _is_too_much(row: TableRow, change: Change) -> bool:
@@ -307,7 +323,7 @@ def _keys(intent: Intent) -> list[PartitionKey] | None:
     return None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
 
 
-def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:
+def _keyed(event: Event | None, key: bytes | None) -> Event | None:
     """The event, where it stands under its table's key: another key leads it to another daemon.
 
     Raises:

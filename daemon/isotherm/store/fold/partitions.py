@@ -149,6 +149,15 @@ class Partitions(Part):
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
+    def hot(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
+        """Some of the hot partitions that owe anything: those that owe most."""
+        rows = self.db.execute(
+            "SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ? AND verdict = 'hot' AND score > 0 "
+            "ORDER BY score DESC, key LIMIT ?",
+            (uuid, limit),
+        )
+        return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
+
     def due_since(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
         """Since when some partitions have waited for their turn; those that do not are left out."""
         rows = self.db.execute(

@@ -8,7 +8,7 @@ is too much becomes one intent on the whole table. A flood delays maintenance un
 from pydantic import ValidationError
 
 from isotherm.contract.events import Intent, OpenWindow
-from isotherm.core.model.writers import Word
+from isotherm.core.model.writers import NOBODY, Word
 from isotherm.core.units import DAY_MS
 from isotherm.store.database import Part, StoreError, to_json
 from isotherm.store.fold.rows import from_row
@@ -36,8 +36,6 @@ _ALL = ""
 """The id under which that intent is stored: no event can have it, so none closes it."""
 _STRANGERS = ""
 """The uuid under which it is stored for all unknown tables: no event can have it either."""
-NOBODY = "(unannounced)"
-"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
 
 
 class Writers(Part):

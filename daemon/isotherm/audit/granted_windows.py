@@ -1,0 +1,81 @@
+"""Whether a commit of ours was made in a window that its writers had granted, as the control topic and the history show it.
+
+Times are the broker's. That nobody wrote in the window is told by the history alone: between the head that a writer named
+in its grant and our commit there is nobody else's.
+"""
+
+from collections.abc import Sequence
+
+from isotherm.audit.announcements import FORGOTTEN, TOPIC_AWAY
+from isotherm.audit.evidence import Commit, Evidence, SaidOfWindow, Touch
+from isotherm.audit.intents import MARGIN_MS, told_stories
+from isotherm.contract.events import WindowClosed, WindowGranted, WindowRequested
+
+
+def why_not_granted(
+    history: Evidence, commit: Commit, touch: Touch, before: Sequence[Commit]
+) -> tuple[str | None, str | None]:
+    """Why no window covers a commit of ours in a hot partition, and, where it does as far as we see, why that is not known.
+
+    Args:
+        history: all evidence.
+        commit: ours; it names its windows.
+        touch: what it did to the partition that was hot.
+        before: its ancestors, newest first.
+    """
+    complaint = doubt = None
+    for window_id in commit.window_ids:
+        said = [one for one in history.windows if one.event.window_id == window_id]
+        complaint, doubt = _against(history, said, commit, touch, before)
+        if complaint is None:
+            break
+    if complaint is not None:
+        if not history.topic_is_known:
+            return None, TOPIC_AWAY
+        since_ms = history.announced_since_ms
+        if since_ms is not None and commit.committed_at_ms < since_ms:
+            return None, FORGOTTEN
+    return complaint, doubt
+
+
+def _against(
+    history: Evidence, said: Sequence[SaidOfWindow], commit: Commit, touch: Touch, before: Sequence[Commit]
+) -> tuple[str | None, str | None]:
+    outside = _not_asked(said, touch) or _when(said, commit.committed_at_ms)
+    if outside is not None:
+        return outside, None
+    for story in told_stories(history):
+        if story.holds(touch.partition, commit.committed_at_ms - MARGIN_MS, history.intent_cap_ms):
+            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before", None
+    heads = {one.event.snapshot_id for one in said if isinstance(one.event, WindowGranted)}
+    for other in before:
+        if other.snapshot_id in heads:
+            return None, None
+        if other.is_write:
+            return f"snapshot {other.snapshot_id} was written in its window", None
+    return None, "the snapshots since its window was granted have expired"
+
+
+def _not_asked(said: Sequence[SaidOfWindow], touch: Touch) -> str | None:
+    """Why there was no such window of the partition, or None where there was."""
+    requests = [one.event for one in said if isinstance(one.event, WindowRequested)]
+    if not requests or not any(isinstance(one.event, WindowGranted) for one in said):
+        return "no window that it names was asked for and granted"
+    if all(one.partitions is not None and touch.partition not in one.partitions for one in requests):
+        return "the window that it names was asked for other partitions"
+    return None
+
+
+def _when(said: Sequence[SaidOfWindow], at_ms: int) -> str | None:
+    """Why a window was not open at a time, or None where it was."""
+    for one in said:
+        match one.event:
+            case WindowGranted() if at_ms < one.at_ms - MARGIN_MS:
+                return f"its window was granted {one.at_ms - at_ms} ms after it"
+            case WindowGranted() if (late_ms := at_ms - one.at_ms - one.event.length_ms) > MARGIN_MS:
+                return f"its window was over {late_ms} ms before"
+            case WindowClosed() if at_ms - one.at_ms > MARGIN_MS:
+                return f"its window was closed {at_ms - one.at_ms} ms before"
+            case _:
+                pass
+    return None

@@ -1,0 +1,248 @@
+"""Asks writers to leave a table alone for a while, and has what never cools compacted in that time.
+
+A window goes from its request to its end: every writer grants it, the head that they name is confirmed, what is due in it
+begins, and as soon as that is over the window is closed, so that the writers wait for seconds. It ends early where anybody
+writes, or means to. A grant that comes late is closed at once, and asked for again: so a writer with long batches, who
+reads requests only between two of them, finds one that is young.
+"""
+
+import uuid as uuids
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from isotherm.contract.announcement import DAEMON
+from isotherm.contract.events import MAX_PARTITIONS, WindowClosed, WindowRequested
+from isotherm.contract.identity import TableId
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import ExecutorName
+from isotherm.core.model.outside import Outside
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.writers import UNHEARD
+from isotherm.core.observations import TrySoon, WindowAsked, WindowEnd, WindowEnded
+from isotherm.core.planner.granted import granters
+from isotherm.core.planner.view import Flight
+from isotherm.service.jobs.compactions import Compactions
+from isotherm.service.jobs.granted_windows import GrantedWindow, GrantedWindows
+from isotherm.service.ports import EventSource, Listener, Unavailable
+from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.tables.failing_tables import Barrier
+from isotherm.store.fold import Fold, TableRow
+
+REST = 10
+"""After a window of a table its writers are left alone for so many times as long as they waited: rows come late for a tenth of
+the time at most. Ingest grants no more either."""
+MOST_TRIES = 20
+"""So often writers are asked in a row, each time once half of the window is over: ten minutes, with windows of a minute."""
+BEGIN_EVERY_S = 1.0
+"""What is left to begin in a window is looked for again after this, or once a job of it has ended: a slot may be free."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Windows:
+    """Asks for windows, and leads them to their end."""
+
+    fold: Fold
+    events: EventSource
+    book: GrantedWindows
+    verdicts: Verdicts
+    compactions: Compactions
+    flights: Callable[[str], tuple[Flight, ...]]
+    """What runs for a table, by uuid."""
+    confirm: Callable[[str], bool]
+    """Brings our row of a table to what the catalog has; whether there is a table of ours under the name."""
+    begin: Callable[[Plan], int]
+    """Begins what is due in a window, as far as there is room."""
+    jobs_at_once: int
+    barrier: Barrier
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    _not_before_s: dict[str, float] = field(default_factory=dict)
+    """By uuid: when the writers of a table may be asked again."""
+
+    def ask(self, tables: Iterable[TableId]) -> None:
+        """Ask for windows of those of some tables where something is due that is hot."""
+        now_s = self.monotonic_s()
+        self._not_before_s = {uuid: at_s for uuid, at_s in self._not_before_s.items() if at_s > now_s}
+        for table in tables:
+            if self.book.of(table.uuid) is None and table.uuid not in self._not_before_s:
+                with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
+                    self._ask(table, 1)
+
+    def _ask(self, table: TableId, tries: int) -> bool:
+        """Ask the writers of a table; returns whether that was done."""
+        row, slots = self.fold.table(table.uuid), self.compactions.slots_taken(ExecutorName.LOCAL)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or not row.is_trusted or slots >= self.jobs_at_once:
+            return False
+        wanted, writers = self.verdicts.asking(row, self.flights(table.uuid)), self._writers_of(row)
+        length_ms = resolved.policy.compact.ask_writer
+        if not wanted or length_ms is None or not writers or not self.events.owns(table.uuid):
+            return False
+        keys = frozenset(one.partition for one in wanted[:MAX_PARTITIONS] if one.partition is not None)
+        window = GrantedWindow(
+            uuids.uuid4().hex,
+            row.state.table,
+            keys,
+            writers,
+            length_ms / 1000,
+            self.monotonic_s(),
+            tries,
+            pending=set(keys),
+        )
+        self.book.ask(window)  # before it is sent: the answer may be quick
+        request = WindowRequested(
+            table_uuid=table.uuid,
+            table=row.state.table.name,
+            window_id=window.window_id,
+            asked_by=DAEMON,
+            at_ms=self.now_ms(),
+            length_ms=int(length_ms),
+            partitions=tuple(sorted(keys)),
+        )
+        if not self._publish(request):
+            self.book.forget(window)
+            return False
+        self.listen(WindowAsked(window.table, window.window_id, len(keys), int(length_ms)))
+        return True
+
+    def _writers_of(self, row: TableRow, *, but: str = "") -> frozenset[str]:
+        """The writers of a table, without one. None where one of them grants no windows."""
+        resolved = self.verdicts.policy_of(row)
+        around = self.verdicts.view(row, (), partitions={}, whole=False).around
+        around = replace(around, words=tuple(word for word in around.words if word.writer != but))
+        found = "" if resolved is None else granters(around, resolved.policy, self.now_ms())
+        return frozenset() if isinstance(found, str) else frozenset(found)
+
+    def turn(self) -> None:
+        """Go on with every window: open it, begin what is due in it, close it, or ask once more."""
+        for grant in self.book.granted_in_vain():
+            table = TableId(grant.table_uuid, grant.table)
+            self._publish(self._closing(table, grant.window_id, WindowEnd.LATE))
+        for window in self.book:
+            uuid, name = window.table.uuid, window.table.name
+            with self.barrier.around(name, "going on with a window", f"{uuid}/window"):
+                self._go_on(window)
+                continue
+            window.end = window.end or WindowEnd.NOT_OURS  # it went wrong: nothing is begun in it any more
+            if not self._cancel(window):
+                self._close(window, window.end)
+
+    def _go_on(self, window: GrantedWindow) -> None:
+        now_s = self.monotonic_s()
+        if not window.is_granted:
+            self._wait(window, now_s)
+        elif not window.is_open:
+            if (end := self._against(window, now_s)) is not None:
+                self._close(window, end)
+        elif (end := self._why_over(window, now_s)) is not None:
+            window.end = end
+            if not self._cancel(window):
+                self._close(window, end)
+        else:
+            if self._jobs(window) < window.running or now_s - window.tried_s >= BEGIN_EVERY_S:
+                self._begin(window, now_s)
+            if not self._jobs(window) and (not window.pending or window.is_late(now_s)):
+                self._close(window, WindowEnd.OVER if window.pending else WindowEnd.DONE)
+
+    def _wait(self, window: GrantedWindow, now_s: float) -> None:
+        """Wait for the writers, and ask them again once a grant would be late."""
+        if window.end is not None:
+            self._close(window, window.end)
+        elif window.is_late(now_s):
+            if window.granted:  # one of several goes on to write, the others need not wait
+                self._publish(self._closing(window.table, window.window_id, WindowEnd.UNANSWERED))
+                window.granted.clear()
+            if window.tries >= MOST_TRIES or not self._ask(window.table, window.tries + 1):
+                self._close(window, WindowEnd.UNANSWERED)
+
+    def _against(self, window: GrantedWindow, now_s: float) -> WindowEnd | None:
+        """What stands against opening a window that every writer has granted. Opens it where nothing does."""
+        uuid = window.table.uuid
+        if window.end is not None:
+            return window.end
+        if window.is_late(now_s):
+            return WindowEnd.LATE
+        if not self.events.owns(uuid) or not self.confirm(window.table.name):
+            return WindowEnd.NOT_OURS
+        row = self.fold.table(uuid)
+        if row is None or not row.is_trusted:
+            return WindowEnd.NOT_OURS
+        if any(one.snapshot_id != row.state.head for one in window.granted.values()):
+            return WindowEnd.OTHER_HEAD
+        # Somebody came meanwhile whom nobody has asked. Not an ingest whose event is on its way: its commit is the head that
+        # was named, or is below it.
+        if self._writers_of(row, but=UNHEARD) != window.writers:
+            return WindowEnd.DISTURBED
+        window.foreign_commits = row.state.foreign_commits
+        return None
+
+    def _why_over(self, window: GrantedWindow, now_s: float) -> WindowEnd | None:
+        """Why an open window is over, or None where it is not."""
+        row = self.fold.table(window.table.uuid)
+        if window.end is not None:
+            return window.end
+        if row is None or not self.events.owns(window.table.uuid):
+            return WindowEnd.NOT_OURS
+        if row.state.foreign_commits != window.foreign_commits:
+            return WindowEnd.DISTURBED
+        return WindowEnd.OVER if now_s >= window.ends_s else None
+
+    def _begin(self, window: GrantedWindow, now_s: float) -> None:
+        """Begin what is due in a window, and forget which of its partitions owe nothing more that would fit into it."""
+        window.tried_s = now_s
+        requests: list[Request] = []
+        row, flights = self.fold.table(window.table.uuid), self.flights(window.table.uuid)
+        for key in sorted(window.pending - {flight.partition for flight in flights}):
+            request = None if row is None else self.verdicts.compaction_of(row, (), key)
+            if request is None or request.decision.window_id != window.window_id:
+                window.pending.discard(key)
+            else:
+                requests.append(request)
+        if requests:
+            requests.sort(key=lambda one: (-one.decision.score, one.decision.partition or ""))
+            self.begin(Plan(window.table, (), (), tuple(requests)))
+        window.running = self._jobs(window)
+
+    def _jobs(self, window: GrantedWindow) -> int:
+        return self.compactions.in_window(window.window_id)
+
+    def _cancel(self, window: GrantedWindow) -> int:
+        """Cancel what runs in a window. Returns how many jobs are left: a request that is on its way is waited for."""
+        refusal = Refusal(Reason.WINDOW, f"the window that its writers granted is over ({window.end})")
+        self.compactions.cancel_window(window.window_id, refusal)
+        return self._jobs(window)
+
+    def _close(self, window: GrantedWindow, end: WindowEnd) -> None:
+        """Tell the writers that a window is over, and leave them alone for a while."""
+        if window.granted:
+            self._publish(self._closing(window.table, window.window_id, end))
+        self.book.forget(window)
+        now_s = self.monotonic_s()
+        waited_s = window.length_s if window.granted_s is None else now_s - window.granted_s
+        self._not_before_s[window.table.uuid] = now_s + REST * waited_s
+        self.listen(WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs))
+
+    def stop(self) -> None:
+        """Let writers go on at once. Jobs were cancelled before."""
+        for window in self.book:
+            self._close(window, WindowEnd.OVER)
+
+    def _closing(self, table: TableId, window_id: str, end: WindowEnd) -> WindowClosed:
+        return WindowClosed(
+            table_uuid=table.uuid,
+            table=table.name,
+            window_id=window_id,
+            by="daemon",
+            at_ms=self.now_ms(),
+            why=end.value,
+        )
+
+    def _publish(self, event: WindowRequested | WindowClosed) -> bool:
+        """Say something of a window. Who is not told finds out by time."""
+        try:
+            self.events.publish(event)
+        except Unavailable as err:
+            self.listen(TrySoon("what is said of a window", str(err), Outside.CONTROL_END))
+            return False
+        return True

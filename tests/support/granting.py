@@ -1,0 +1,96 @@
+"""A writer that grants windows, on the tables and the topic of a lab."""
+
+from isotherm.contract.events import (
+    Intent,
+    WindowClosed,
+    WindowGranted,
+    WindowRequested,
+    decode,
+    encode,
+)
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from support.lab import EAGER, Lab, event_of, uuid_of
+
+ASKING = EAGER.replace("quiet_for: 0s", "quiet_for: 1h").replace(
+    "min_files: 3", "min_files: 3, rest: 0s, ask_writer: 60s"
+)
+"""A table that is hot for an hour after each write, and whose writers may be asked."""
+
+
+class Shop:
+    """Writes a table of one hour, and grants what it is asked for, as a test says."""
+
+    def __init__(self, root, policy=ASKING, *, writer="shop", lab=None, table=None, **more):
+        self.lab = lab or Lab(root, policy, **more)
+        self.table = table or self.lab.create()
+        self.writer = writer
+        self.heard = 0
+
+    def append(self, *hours, announce=True, grants=True):
+        """One commit, whose event may come later."""
+        said = {INGEST_PIPELINE: self.writer, INGEST_TOKEN: "{}"}
+        self.lab.append(self.table, *(hours or (1,)), announce=False, snapshot_properties=said)
+        event = event_of(self.table.refresh(), writer=self.writer, grants=grants)
+        if announce:
+            self.lab.announce(event)
+        return event
+
+    def said(self, kind):
+        """What is on the topic, of one kind, in order."""
+        events = (decode(value) for value in self.lab.topic.messages)
+        return [one for one in events if isinstance(one, kind)]
+
+    def requests(self):
+        """Those that came since the last call."""
+        found = self.said(WindowRequested)
+        new, self.heard = found[self.heard :], len(found)
+        return new
+
+    def closed(self):
+        """Why windows were closed, in order."""
+        return [one.why for one in self.said(WindowClosed)]
+
+    def grant(self, request, **changes):
+        """Say that nothing will be committed."""
+        values = {
+            "table_uuid": request.table_uuid,
+            "table": request.table,
+            "window_id": request.window_id,
+            "writer": self.writer,
+            "at_ms": request.at_ms,
+            "length_ms": request.length_ms,
+            "snapshot_id": self.table.refresh().current_snapshot().snapshot_id,
+        }
+        self.say(WindowGranted(**(values | changes)))
+
+    def take_back(self, request):
+        """Say that it goes on."""
+        self.say(
+            WindowClosed(
+                table_uuid=request.table_uuid,
+                table=request.table,
+                window_id=request.window_id,
+                by="writer",
+                writer=self.writer,
+                at_ms=request.at_ms,
+            )
+        )
+
+    def intend(self, partitions=None):
+        """Say that it means to write."""
+        now_ms = self.lab.now_ms()
+        self.say(
+            Intent(
+                table_uuid=uuid_of(self.table),
+                table="shop.orders",
+                intent_id="i",
+                writer=self.writer,
+                state="open",
+                at_ms=now_ms,
+                expires_at_ms=now_ms + 60_000,
+                partitions=partitions,
+            )
+        )
+
+    def say(self, event):
+        self.lab.topic.messages.append(encode(event)[1])
