@@ -18,7 +18,8 @@ from sqlalchemy.exc import IntegrityError
 from isotherm.clients.listing import StoredFile
 from isotherm.core.deletion import FOUND, Cause
 from isotherm.iceberg import metadata_folder
-from isotherm.iceberg.threads import THREADS, never
+from isotherm.iceberg.stopping import never
+from isotherm.iceberg.threads import THREADS
 from isotherm.runtime.clock import now_ms
 from support.builders import DAY
 from support.lab import Lab, uuid_of

@@ -18,7 +18,7 @@ from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder, orphans
 from isotherm.iceberg.orphans import Others, find
 from isotherm.iceberg.remover import sweep
-from isotherm.iceberg.threads import Stopped, never
+from isotherm.iceberg.stopping import Stopped, never
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Search, Sweep

@@ -9,7 +9,8 @@ from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.deletion import Cause, Neighbours
 from isotherm.core.model.jobs import Take
 from isotherm.iceberg.patience import MOST_EVER_S, MOST_S, REMEMBERED, Patience
-from isotherm.iceberg.threads import Beside, IsStopped
+from isotherm.iceberg.stopping import IsStopped
+from isotherm.iceberg.threads import Beside
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import Search
 from support.in_process import AtOnce

@@ -10,7 +10,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.quarantine import FOLDER, place_for
 from isotherm.iceberg.quarantine import Taking, in_quarantine, put_back
 from isotherm.iceberg.remover import sweep
-from isotherm.iceberg.threads import Stopped, never
+from isotherm.iceberg.stopping import Stopped, never
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Sweep
 from support.lab import Lab, uuid_of

@@ -118,6 +118,71 @@ def test_one_that_is_used_again_meanwhile_is_not_dropped(catalog: Any, table: Ta
     assert refs(table) == {"main", "b"}
 
 
+@pytest.mark.parametrize(
+    ("of", "when"),
+    [
+        (FaultyCatalog, "at the last look"),
+        (FaultyCatalog, "in the race"),
+        # A REST catalog cannot be asked about an age: it compares the snapshot of each ref alone.
+        (OnRest, "at the last look"),
+    ],
+)
+def test_one_whose_owner_makes_its_age_longer_meanwhile_is_not_dropped(
+    catalog: Any, table: Table, of: Any, when: str
+) -> None:
+    known = ids(table)
+    tag(table, "over", known[1], 1)
+    reading, times = read(table, [known[3]], now_ms() + 10), list[int]()
+
+    def extend() -> None:
+        if not times:
+            times.append(1)
+            with load(catalog).manage_snapshots() as refs:
+                refs.remove_tag("over")
+            tag(table, "over", known[1], DAY_MS)
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        if when == "in the race":
+            extend()
+        return real(*arguments)
+
+    def may_send(_: Table) -> None:
+        if when == "at the last look":
+            extend()
+
+    done = expire(of(catalog, racing), "db.t", uuid(table), reading, "job", may_send, now_ms() + 10)
+
+    assert done.outcome.kind is OutcomeKind.DONE
+    assert "dropped" not in done.outcome.why
+    assert refs(table) == {"main", "over"}
+    assert known[3] not in ids(table)
+
+
+def test_what_another_has_made_again_meanwhile_is_not_said_to_be_dropped(catalog: Any, table: Table) -> None:
+    """An answer was lost, and somebody else has expired the same snapshots: that the tag went nobody can say."""
+    known = ids(table)
+    tag(table, "over", known[1], 1)
+    reading = read(table, [known[3]], now_ms() + 10)
+
+    def cut(*_: Any) -> None:
+        table.refresh().maintenance.expire_snapshots().by_ids([known[3]]).commit()
+        raise ConnectionError("cut")
+
+    outcome = expired_at(FaultyCatalog(catalog, cut), table, reading).outcome
+
+    assert outcome.kind is OutcomeKind.DONE
+    assert "dropped" not in outcome.why
+    assert refs(table) == {"main", "over"}
+
+
+def test_an_age_that_is_for_ever_is_a_time_that_the_stores_can_keep(table: Table) -> None:
+    tag(table, "ever", ids(table)[1], 2**63 - 1)
+
+    (end,) = ref_ends(table.refresh().metadata)
+
+    assert now_ms() < end.over_at_ms < 2**63
+
+
 def test_one_that_others_have_dropped_meanwhile_is_no_trouble(catalog: Any, table: Table) -> None:
     tag(table, "over", ids(table)[1], 1)
     reading = read(table, [], now_ms() + 10)

@@ -15,7 +15,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.expiry import read
 from isotherm.iceberg.manifests.reachability import left_behind, reached
 from isotherm.iceberg.remover import sweep
-from isotherm.iceberg.threads import Stopped, never
+from isotherm.iceberg.stopping import Stopped, never
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import ExpiryReading, Sweep
 from support.expiring import (

@@ -1,18 +1,15 @@
 """Work beside the loop: one thing after another; it goes on as long as it gets on, and is given up where it does not."""
 
 import weakref
+from queue import SimpleQueue
 from threading import Barrier, Event, Thread, get_ident
 
 import pytest
 
+from isotherm.iceberg.asking import Asking, NobodyAnswersError
 from isotherm.iceberg.patience import MOST_S
-from isotherm.iceberg.threads import (
-    Asking,
-    Beside,
-    IsStopped,
-    NobodyAnswersError,
-    Threads,
-)
+from isotherm.iceberg.stopping import IsStopped
+from isotherm.iceberg.threads import Beside, Threads
 from isotherm.runtime.hanging import FIRST_TRIAL_S, MOST, NotBegunError
 from support.memory_topics import Clock
 
@@ -125,6 +122,31 @@ def test_what_is_asked_is_answered_in_the_thread_of_whoever_waits():
     assert asked == ["first", "second"]
     assert threads == {get_ident()}
     assert asking.go_on(answer) is None
+
+
+def test_work_that_says_that_it_goes_on_takes_as_long_as_it_takes_and_hears_when_nobody_wants_it():
+    clock, steps, done, told = Clock(), SimpleQueue(), SimpleQueue(), []
+    asking: Asking[str, str, str] = Asking(LIMIT_S, 0, clock.monotonic_s)
+
+    def work(ask):
+        while steps.get(timeout=30):
+            told.append(ask.is_stopped())
+            done.put(None)
+        return "done"
+
+    asking.start(work)
+    for _ in range(3):
+        clock.advance(LIMIT_S - 1)
+        steps.put(1)
+        done.get(timeout=30)
+        assert asking.go_on(lambda _: "yes") is None
+    clock.advance(LIMIT_S + 1)
+    assert isinstance(asking.go_on(lambda _: "yes"), TimeoutError)
+    steps.put(1)
+    done.get(timeout=30)
+    steps.put(None)
+
+    assert told == [False, False, False, True]
 
 
 def test_an_error_in_an_answer_is_one_of_the_work():

@@ -1,8 +1,10 @@
 """Until when Flink's sink needs a table's history back to its first snapshot: tests/daemon/test_flink.py shows that it does."""
 
 import pytest
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 
 from isotherm.core.units import DAY_MS
+from isotherm.iceberg.expiry import still_going
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.whole_history import whole_until_ms
 from support.lab import Lab
@@ -29,10 +31,48 @@ def until_ms(table, version=3, expired=0):
 
 
 @pytest.mark.parametrize("said", ["added-dvs", "added-equality-delete-files"])
-def test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_upsert(lab, said):
-    table = table_of(lab, [{}, PLACE | {said: "1"}, PLACE | {said: "2"}, PLACE])
+def test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_commit(lab, said):
+    """A job in which nothing changes for weeks commits empty checkpoints, and the next change needs it."""
+    table = table_of(lab, [{}, PLACE | {said: "1"}, PLACE | {said: "2"}, PLACE, {}])
 
-    assert until_ms(table) == table.metadata.snapshots[2].timestamp_ms + 14 * DAY_MS
+    assert until_ms(table) == table.metadata.snapshots[3].timestamp_ms + 14 * DAY_MS
+
+
+@pytest.mark.parametrize("how", ["identifier fields", "upserts are enabled"])
+def test_a_sink_that_knows_its_rows_by_keys_and_has_only_inserted_may_upsert_next(lab, how):
+    table = table_of(lab, [PLACE, {}])
+    metadata = table.metadata
+    if how == "identifier fields":
+        schema = metadata.schema().model_copy(update={"identifier_field_ids": [1]})
+        table.metadata = metadata.model_copy(update={"schemas": [schema]})
+    else:
+        table.metadata = metadata.model_copy(update={"properties": {"write.upsert.enabled": "TRUE"}})
+
+    assert until_ms(table) == metadata.snapshots[0].timestamp_ms + 14 * DAY_MS
+
+
+def test_a_sink_that_upserts_into_a_branch_needs_what_main_shares_with_it(lab):
+    table = table_of(lab, [{}, {}, PLACE | {"added-dvs": "1"}])
+    _, second, third = table.metadata.snapshots
+    refs = {
+        name: SnapshotRef(snapshot_id=one.snapshot_id, snapshot_ref_type=SnapshotRefType.BRANCH)
+        for name, one in (("main", second), ("b", third))
+    }
+    table.metadata = table.metadata.model_copy(
+        update={"refs": refs, "current_snapshot_id": second.snapshot_id}
+    )
+
+    assert until_ms(table) == third.timestamp_ms + 14 * DAY_MS
+
+
+def test_an_upsert_that_came_after_the_plan_keeps_what_was_to_go(lab):
+    table = table_of(lab, [{}, {}, PLACE | {"added-dvs": "1"}])
+    metadata = table.metadata.model_copy(update={"format_version": 3})
+    going = [one.snapshot_id for one in metadata.snapshots[:2]]
+    until = metadata.snapshots[2].timestamp_ms + 14 * DAY_MS
+
+    assert still_going(metadata, going, until - 1) == ()
+    assert still_going(metadata, going, until) == tuple(going)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ MUTANTS = (
         "for name in (ADDED_VECTORS, ADDED_EQUALITY_DELETES)",
         "for name in (ADDED_VECTORS,)",
         "iceberg/test_whole_history.py::"
-        "test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_upsert",
+        "test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_commit[added-equality-delete-files]",
     ),
     Mutant(
         "a history that was cut keeps all that is left",
@@ -376,8 +376,8 @@ MUTANTS = (
     Mutant(
         "after a request nobody says that one was sent",
         "iceberg/expiry.py",
-        "            self.base, self.dropped = table, tuple(self._over(table))\n",
-        "            self.dropped = tuple(self._over(table))\n",
+        "        self.base, self.dropped = table, tuple(over)\n",
+        "        self.dropped = tuple(over)\n",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
@@ -390,7 +390,7 @@ MUTANTS = (
     Mutant(
         "an expiry is done because a proxy says so",
         "iceberg/expiry.py",
-        "                if self._left(landed):\n",
+        "        if self._left(landed):\n",
         "                if False:\n",
         EXPIRY + "test_done_is_what_the_answer_shows",
     ),
@@ -548,5 +548,68 @@ MUTANTS = (
         'f"{folder}/commits/"',
         'f"{folder}/offsets/"',
         "iceberg/test_spark_checkpoint.py::test_the_last_batch_that_is_done_says_it",
+    ),
+    Mutant(
+        "a tag whose owner has just made its age longer is dropped",
+        "iceberg/expiry.py",
+        "if over and self._over(self.catalog.load_table(self.name)) != over:",
+        "if False:",
+        "iceberg/test_refs_past_their_age.py::test_one_whose_owner_makes_its_age_longer_meanwhile_is_not_dropped[OnRest-at the last look]",
+    ),
+    Mutant(
+        "a tag whose age becomes longer in the race is dropped",
+        "iceberg/expiry.py",
+        "if young := set(self.refs) - _past_their_age(base_metadata, self.at_ms):",
+        "if young := set():",
+        "iceberg/test_refs_past_their_age.py::test_one_whose_owner_makes_its_age_longer_meanwhile_is_not_dropped[FaultyCatalog-in the race]",
+    ),
+    Mutant(
+        "tags that are still there are said to be dropped",
+        "iceberg/expiry.py",
+        "[name for name in self.dropped if name not in landed.refs]",
+        "list(self.dropped)",
+        "iceberg/test_refs_past_their_age.py::test_what_another_has_made_again_meanwhile_is_not_said_to_be_dropped",
+    ),
+    Mutant(
+        "an age that is for ever does not fit into the stores",
+        "iceberg/refs.py",
+        "        return min(by_ref, MOST_STATED)\n",
+        "        return by_ref\n",
+        "iceberg/test_refs_past_their_age.py::test_an_age_that_is_for_ever_is_a_time_that_the_stores_can_keep",
+    ),
+    Mutant(
+        "an expiry of tags alone whose end nobody knows keeps the next waiting for a day",
+        "service/jobs/expiries.py",
+        "        if wanted and operation.base_metadata and may_land and is_young:",
+        "        if operation.base_metadata and may_land and is_young:",
+        "service/jobs/test_expiries_go_on.py::test_where_the_daemon_died_while_tags_alone_were_dropped_the_next_expiry_is_not_kept_waiting",
+    ),
+    Mutant(
+        "Flink's history is needed from its last upsert on alone",
+        "iceberg/whole_history.py",
+        "    return max((snapshot.timestamp_ms + PLACE_FOR_MS for snapshot in of_flink), default=0)",
+        "    return max((snapshot.timestamp_ms + PLACE_FOR_MS for snapshot in of_flink if _is_upsert(snapshot)), default=0)",
+        "iceberg/test_whole_history.py::test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_commit[added-dvs]",
+    ),
+    Mutant(
+        "a sink of Flink that has only inserted so far loses its history",
+        "iceberg/whole_history.py",
+        "if not _has_keys(metadata) and not any(",
+        "if not any(",
+        "iceberg/test_whole_history.py::test_a_sink_that_knows_its_rows_by_keys_and_has_only_inserted_may_upsert_next[identifier fields]",
+    ),
+    Mutant(
+        "an upsert of Flink that came after the plan keeps nothing",
+        "iceberg/expiry.py",
+        "        behind.clear()\n",
+        "        pass\n",
+        "iceberg/test_whole_history.py::test_an_upsert_that_came_after_the_plan_keeps_what_was_to_go",
+    ),
+    Mutant(
+        "what main shares with a branch into which Flink upserts goes",
+        "iceberg/whole_history.py",
+        "for ref in metadata.refs.values() if",
+        "for ref in () if",
+        "iceberg/test_whole_history.py::test_a_sink_that_upserts_into_a_branch_needs_what_main_shares_with_it",
     ),
 )

@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "a merged manifest takes the place of others that hold another number of files",
         MANIFESTS,
-        "if one.existing_files_count == live_entries(group) and written == said:",
-        "if True:",
+        "if one.existing_files_count != live_entries(group):",
+        "if False:",
         "iceberg/compaction/test_merged_manifests.py::test_manifests_whose_list_counts_other_files_stay_where_they_are",
     ),
     Mutant(
@@ -206,7 +206,7 @@ MUTANTS = (
     Mutant(
         "files that left since manifests were merged come back",
         MANIFESTS,
-        "if listed.issuperset(some):",
+        "if listed.issuperset(names):",
         "if True:",
         "iceberg/compaction/test_merged_manifests.py::test_what_left_while_manifests_were_merged_does_not_come_back",
     ),

@@ -183,8 +183,8 @@ MUTANTS = (
     Mutant(
         "an expiry that may land yet is settled as failed",
         "service/jobs/expiries.py",
-        "and may_land and self.now_ms()",
-        "and False and self.now_ms()",
+        "and may_land and is_young",
+        "and False and is_young",
         "service/jobs/test_expiries_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
     ),
     Mutant(
@@ -197,8 +197,8 @@ MUTANTS = (
     Mutant(
         "an expiry whose answer was lost keeps the others waiting for a day",
         "service/jobs/expiries.py",
-        "and may_land and self.now_ms()",
-        "and self.now_ms()",
+        "and may_land and is_young",
+        "and is_young",
         "service/jobs/test_expiries_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
     ),
     Mutant(

@@ -480,7 +480,7 @@ MUTANTS = (
     ),
     Mutant(
         "a thread that is not given ends all commits for ever",
-        "iceberg/threads.py",
+        "iceberg/asking.py",
         "            asker.end.set_exception(NotBegunError(str(err)))\n            asker.happened.put(None)\n",
         "            raise\n",
         "iceberg/test_threads.py::test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_other",

@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "the request for those that are left still has the files of one that is not",
         ONE,
-        "self.snapshot, self.has_dropped, self.discarded = self._new_snapshot(), True, len(self.written)",
-        "self.has_dropped, self.discarded = True, len(self.written)",
+        "            self._begin_anew()\n            self.has_dropped = True\n",
+        "            self.has_dropped, self.discarded = True, len(self.written)\n",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
     ),
     Mutant(
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "who has lost a race waits for a turn of the loop again",
-        "iceberg/threads.py",
+        "iceberg/asking.py",
         "(wait_s if asker.asked > 1 else min(wait_s, first_s))",
         "min(wait_s, first_s)",
         "iceberg/test_threads.py::test_who_asks_again_is_waited_for_though_others_run",

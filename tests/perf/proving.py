@@ -10,7 +10,7 @@ from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark, Neighbours
 from isotherm.iceberg.catalog import connect
 from isotherm.iceberg.remover import deleted, gathered
-from isotherm.iceberg.threads import never
+from isotherm.iceberg.stopping import never
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.jobs.deletions import FILES_AT_ONCE

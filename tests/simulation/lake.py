@@ -14,6 +14,7 @@ from requests import Response
 
 import support.remembered  # noqa: F401 (it is there before the first file)
 from isotherm.clients.listing import StoredFile
+from isotherm.iceberg.asking import Asks
 from simulation.world import Broken, World
 
 
@@ -280,9 +281,9 @@ class Asked:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._work: Callable[[Callable[[Any], Any]], Any] | None = None
+        self._work: Callable[[Asks[Any, Any]], Any] | None = None
 
-    def start(self, work: Callable[[Callable[[Any], Any]], Any]) -> None:
+    def start(self, work: Callable[[Asks[Any, Any]], Any]) -> None:
         self._work = work
 
     def go_on(self, answer: Callable[[Any], Any], *, first_s: float | None = None) -> Any:
@@ -291,7 +292,7 @@ class Asked:
             return None
         work, self._work = self._work, None
         try:
-            return work(answer)
+            return work(Asks(answer))
         except Exception as err:  # noqa: BLE001 (as a thread would give it)
             return err
 

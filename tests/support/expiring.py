@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.iceberg.expiry import expire
 from isotherm.iceberg.remover import sweep
-from isotherm.iceberg.threads import never
+from isotherm.iceberg.stopping import never
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
 

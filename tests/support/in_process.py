@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Refusal
+from isotherm.iceberg.asking import Asks
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.threads import THREADS, Threads
 
@@ -112,7 +113,7 @@ class _Asked:
         del first_s
         work, self._work = self._work, None
         try:
-            return None if work is None else work(answer)
+            return None if work is None else work(Asks(answer))
         except Exception as err:  # noqa: BLE001 (as a thread would give it)
             return err
 

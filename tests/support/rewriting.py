@@ -9,7 +9,15 @@ from pyiceberg.table import Table
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
+from isotherm.core.model.jobs import (
+    CompactionJob,
+    Outcome,
+    OutcomeKind,
+    Rewrite,
+    Swap,
+    Take,
+    job_on_manifests,
+)
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compactions
@@ -18,7 +26,7 @@ from isotherm.iceberg.compaction.one_commit import MayCommit
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.iceberg.threads import never
+from isotherm.iceberg.stopping import never
 from isotherm.parquet.table_description import described
 from isotherm.service.ports import Bound, Sweep, Swept
 
@@ -58,6 +66,16 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
     }
     found = bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
     return found.job if isinstance(found, Bound) else found
+
+
+def job_on(table: Table) -> CompactionJob:
+    """A job on the manifests of the table as it is now."""
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    named = TableId(str(table.metadata.table_uuid), ".".join(table.name()))
+    return job_on_manifests(
+        f"manifests{next(_numbers)}", named, head.snapshot_id, head.sequence_number or 0, "policy", "a test"
+    )
 
 
 def rewritten(table: Table, job: CompactionJob) -> Rewrite:

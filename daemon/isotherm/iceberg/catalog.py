@@ -38,7 +38,8 @@ from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.questions import Questions
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, never
+from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
@@ -193,7 +194,11 @@ class IcebergCatalog:
             if (head := table.current_snapshot()) is not None:
                 facts = loaded.facts
                 size = ListSize(
-                    head.manifest_list, facts.manifests, facts.metadata_bytes, facts.needless_manifests
+                    head.manifest_list,
+                    facts.format_version,
+                    facts.manifests,
+                    facts.metadata_bytes,
+                    facts.needless_manifests,
                 )
                 self._lists[loaded.table.uuid] = size
                 if len(self._lists) > MOST_LISTS:

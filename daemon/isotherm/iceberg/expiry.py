@@ -45,13 +45,17 @@ from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.snapshots import astray
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, never
+from isotherm.iceberg.threads import THREADS, Threads
+from isotherm.iceberg.whole_history import whole_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 20
 """Each costs one load and one request; a stream that commits twice a second lets every second one through."""
 LONGEST_PAUSE_S = 0.5
+SHOWN = 5
+"""Names of branches and tags that are told."""
 
 
 class AssertStillGoing(ValidatableTableRequirement):
@@ -63,6 +67,8 @@ class AssertStillGoing(ValidatableTableRequirement):
 
     type: Literal["isotherm-assert-still-going"] = "isotherm-assert-still-going"
     snapshot_ids: list[int]
+    refs: list[str]
+    """Branches and tags that are to be dropped: their owner may have made their age longer."""
     head_id: int | None
     at_ms: int
 
@@ -73,6 +79,8 @@ class AssertStillGoing(ValidatableTableRequirement):
         staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))
         if staying:
             raise CommitFailedException(f"Requirement failed: snapshot {min(staying)} must stay, or is gone")
+        if young := set(self.refs) - _past_their_age(base_metadata, self.at_ms):
+            raise CommitFailedException(f"Requirement failed: {min(young)} is not past its age, or is gone")
         head_id = base_metadata.current_snapshot_id
         if self.head_id not in {head_id, *_behind(base_metadata)}:
             raise CommitFailedException(
@@ -98,6 +106,7 @@ def read(
     """
     metadata = table.metadata
     going, damage = still_going(metadata, snapshots, now_ms), ""
+    over = _past_their_age(metadata, now_ms)
     files: list[str] = []
     try:
         files = left_behind(metadata, table.io, going, is_stopped, threads) if going else []
@@ -107,7 +116,7 @@ def read(
         snapshots=going,
         files=tuple(files),
         seen=youngest(metadata, going),
-        refs=tuple(end.name for end in ref_ends(metadata) if end.over_at_ms <= now_ms)[:MOST_REF_ENDS],
+        refs=tuple(name for end in ref_ends(metadata) if (name := end.name) in over)[:MOST_REF_ENDS],
         damage=damage,
     )
 
@@ -162,10 +171,11 @@ class _Expiry:
     """The version of the table that the last request was based on, or None if none was sent."""
     dropped: tuple[str, ...] = ()
     """The branches and tags that the last request drops."""
+    trouble: str = ""
+    """Why the last attempt came too late."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
-        trouble = ""
         for attempt in range(ATTEMPTS):
             if attempt:
                 self.pause(random.uniform(0, min(LONGEST_PAUSE_S, 0.01 * 2**attempt)))  # noqa: S311 (jitter)
@@ -174,30 +184,37 @@ class _Expiry:
                 return refusal
             if (against := self.may_send(table)) is not None:
                 return self._failed(against)
-            self.base, self.dropped = table, tuple(self._over(table))
-            try:
-                answer = self.catalog.commit_table(
-                    table,
-                    _requirements(self.catalog, table, self.going, self._over(table), self.now_ms),
-                    _updates(self.catalog, table, self.going, self._over(table)),
-                )
-            except CommitFailedException as err:
-                trouble = str(err)
-            except Exception as err:
-                # A busy catalog has not taken it either. Snapshots can wait for the next expiry.
-                if not is_refusal(err) and not is_busy(err):
-                    raise
-                return self._looked(*self._refused(err))
-            else:
-                landed = answer.metadata
-                if self._left(landed):
-                    return self._looked(
-                        Reason.REFUSED, "the catalog said that it is done, and its answer shows it is not"
-                    )
-                return self._done(table, landed)
+            over = self._over(table)
+            if over and self._over(self.catalog.load_table(self.name)) != over:
+                self.trouble = "a branch or a tag that is past its age was changed"
+            elif done := self._send(table, over):
+                return done
         return self._looked(
-            Reason.CONFLICT, f"lost {ATTEMPTS} races against other commits, the last: {trouble}"
+            Reason.CONFLICT, f"lost {ATTEMPTS} races against other commits, the last: {self.trouble}"
         )
+
+    def _send(self, table: Table, over: Mapping[str, int]) -> Expired | None:
+        """One request; None where another commit was faster."""
+        self.base, self.dropped = table, tuple(over)
+        try:
+            answer = self.catalog.commit_table(
+                table,
+                _requirements(self.catalog, table, self.going, over, self.now_ms),
+                _updates(self.catalog, table, self.going, over),
+            )
+        except CommitFailedException as err:
+            self.trouble = str(err)
+            return None
+        except Exception as err:
+            # A busy catalog has not taken it either. Snapshots can wait for the next expiry.
+            if not is_refusal(err) and not is_busy(err):
+                raise
+            return self._looked(*self._refused(err))
+        landed = answer.metadata
+        if self._left(landed):
+            why = "the catalog said that it is done, and its answer shows it is not"
+            return self._looked(Reason.REFUSED, why)
+        return self._done(table, landed)
 
     def _refused(self, err: Exception) -> tuple[Reason, str]:
         """Why the catalog has not taken the request."""
@@ -242,8 +259,7 @@ class _Expiry:
 
     def _over(self, table: Table) -> dict[str, int]:
         """The branches and tags that are to be dropped and are still past their age, each with its snapshot."""
-        over = {end.name for end in ref_ends(table.metadata) if end.over_at_ms <= self.now_ms}
-        refs = table.metadata.refs
+        over, refs = _past_their_age(table.metadata, self.now_ms), table.metadata.refs
         return {name: refs[name].snapshot_id for name in self.reading.refs if name in over}
 
     def _left(self, metadata: TableMetadata) -> bool:
@@ -282,7 +298,9 @@ class _Expiry:
         base = "" if self.base is None else self.base.metadata_location
         lost = lost_refs(self.catalog, table.io, landed, base, self.going)
         why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
-        why += f"; past their age, and dropped: {', '.join(self.dropped)}" if self.dropped else ""
+        if dropped := [name for name in self.dropped if name not in landed.refs]:
+            more = f" and {len(dropped) - SHOWN} more" if len(dropped) > SHOWN else ""
+            why += f"; past their age, and dropped: {', '.join(dropped[:SHOWN])}{more}"
         why += f"; {self.reading.damage}" if self.reading.damage else ""
         done = Outcome(self.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)
         return Expired(done, lost)
@@ -313,11 +331,18 @@ def _names(version: Table, other: Table) -> bool:
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
     """Of the planned ones, those behind the head of `main` that no branch or tag keeps, and those that none reaches."""
     kept, behind = needed_until_ms(metadata), _behind(metadata)
+    if whole_until_ms(metadata) > now_ms:  # perhaps only since the plan
+        behind.clear()
     behind |= {snapshot.snapshot_id for snapshot in astray(metadata)}
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     return tuple(
         one for one in snapshots if one in behind and one not in named and kept.get(one, 0) <= now_ms
     )
+
+
+def _past_their_age(metadata: TableMetadata, now_ms: int) -> set[str]:
+    """The branches and tags that may be dropped."""
+    return {end.name for end in ref_ends(metadata) if end.over_at_ms <= now_ms}
 
 
 def _behind(metadata: TableMetadata) -> set[int]:
@@ -341,7 +366,7 @@ def _requirements(
         seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
         return (uuid, *seen)
     head_id = table.metadata.current_snapshot_id
-    still: Any = AssertStillGoing(snapshot_ids=list(going), head_id=head_id, at_ms=now_ms)
+    still: Any = AssertStillGoing(snapshot_ids=list(going), refs=list(over), head_id=head_id, at_ms=now_ms)
     # One that was moved meanwhile is used again: it is not dropped.
     unmoved = (
         AssertRefSnapshotId(ref=name, **{"snapshot-id": snapshot_id}) for name, snapshot_id in over.items()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isotherm.iceberg.errors import wanted_pause_s
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.stopping import IsStopped
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 

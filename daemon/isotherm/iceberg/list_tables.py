@@ -11,7 +11,8 @@ from tenacity.nap import sleep
 
 from isotherm.contract.identity import levels_of, name_from
 from isotherm.iceberg.errors import translated, wanted_pause_s
-from isotherm.iceberg.threads import Beside, IsStopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, never
+from isotherm.iceberg.threads import Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
 

@@ -14,7 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from isotherm.clients.metadata_file import METADATA_NAMES
 from isotherm.contract.paths import is_plain
 from isotherm.iceberg.refs import kept_until_ms
-from isotherm.iceberg.threads import IsStopped, never
+from isotherm.iceberg.stopping import IsStopped, never
 
 APART_MS = 5 * 60_000
 """The catalog's clock said when it was kept until, and ours when it may go: more than they may be apart, for a false alarm

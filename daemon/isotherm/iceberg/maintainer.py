@@ -16,15 +16,17 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphans
+from isotherm.iceberg.asking import Asking, Asks
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executors import Executor
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import binding_refused, error_text, translated
-from isotherm.iceberg.lost_refs import lost_refs
+from isotherm.iceberg.lost_refs_search import LostRefs
 from isotherm.iceberg.remover import deleted, sweep
+from isotherm.iceberg.stopping import IsStopped
 from isotherm.iceberg.store_clock import skew_ms
-from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
@@ -36,7 +38,6 @@ from isotherm.service.ports import (
     GoOn,
     LoadedTable,
     MayCommit,
-    NotYetKnown,
     Search,
     Sweep,
     Swept,
@@ -54,8 +55,6 @@ COMMIT_WAIT_S = 5.0
 """For which the loop waits for either before it goes on with its turns. Nearly every one takes less."""
 BESIDE_OTHERS_S = 0.02
 """The same where rewrites run: the next ones begin meanwhile, and what ends goes in the next commit."""
-SEARCH_WAIT_S = 1.0
-"""For which the loop waits for branches and tags that are looked for: a few versions are read in less."""
 
 
 _ToCommit = tuple[Table, Sequence[CompactionJob]]
@@ -105,12 +104,9 @@ class IcebergMaintainer:
         self._manifests: Asking[_ToCommit, Mapping[str, Refusal], Outcome] = threads.asking(
             COMMIT_LIMIT_S, commit_wait_s
         )
+        self._manifests_written: Sequence[str] = ()
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
-        self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
-        self._found: dict[str, Sequence[str] | None] = {}
-        """By job: the branches and tags that were lost with its snapshots, until somebody asks again."""
-        self._sought: set[str] = set()
-        """The jobs for which they are looked for."""
+        self._lost_refs = LostRefs(catalog, threads)
         self._wanted: dict[str, Sweep] = {}
         self._expiring: set[str] = set()
         """Jobs whose thread expires snapshots now."""
@@ -179,7 +175,7 @@ class IcebergMaintainer:
     def start_commit(self, swaps: Sequence[Swap]) -> None:
         """Begin to swap the files of some jobs in."""
 
-        def work(ask: Callable[[_ToCommit], Mapping[str, Refusal]]) -> Sequence[Outcome]:
+        def work(ask: Asks[_ToCommit, Mapping[str, Refusal]]) -> Sequence[Outcome]:
             return committer.commit_compactions(
                 self._catalog,
                 swaps,
@@ -202,8 +198,9 @@ class IcebergMaintainer:
 
     def start_rewriting_manifests(self, job: CompactionJob) -> None:
         """Begin to make fewer of a table's manifests."""
+        written: list[str] = []
 
-        def work(ask: Callable[[_ToCommit], Mapping[str, Refusal]]) -> Outcome:
+        def work(ask: Asks[_ToCommit, Mapping[str, Refusal]]) -> Outcome:
             return committer.commit_manifests(
                 self._catalog,
                 job,
@@ -211,7 +208,11 @@ class IcebergMaintainer:
                 self._now_ms(),
                 self._pause,
                 self._clock_s,
+                is_stopped=ask.is_stopped,
+                written=written,
             )
+
+        self._manifests_written = written
 
         self._manifests.start(work)
 
@@ -220,6 +221,11 @@ class IcebergMaintainer:
         return self._manifests.go_on(
             lambda asked: may_commit(loaded_table(asked[0], name), asked[1]), first_s=BESIDE_OTHERS_S
         )
+
+    def give_up_manifests(self) -> Sequence[str]:
+        """Have what rewrites manifests end soon, and send nothing more. Returns what it may have written."""
+        self._manifests.close()
+        return tuple(self._manifests_written)
 
     def settled(
         self,
@@ -273,7 +279,7 @@ class IcebergMaintainer:
     def start_expiring(self, table: TableId, reading: ExpiryReading, job_id: str) -> None:
         """Begin to expire snapshots."""
 
-        def work(may_send: Callable[[Table], Refusal | None]) -> Expired:
+        def work(may_send: Asks[Table, Refusal | None]) -> Expired:
             self._expiring.add(job_id)
             try:
                 return expiry.expire(
@@ -306,23 +312,7 @@ class IcebergMaintainer:
     ) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         table: Table = loaded.handle
-        if job_id not in self._sought | self._found.keys():
-            self._sought.add(job_id)
-            self._searches.start(
-                job_id,
-                lambda is_stopped: lost_refs(
-                    self._catalog, table.io, table.metadata, base, taken, is_stopped
-                ),
-            )
-        self._searches.wait(SEARCH_WAIT_S)
-        for other, result in self._searches.ended():
-            self._sought.discard(other)
-            # What went wrong is looked for once more when somebody asks again.
-            if not isinstance(result, BaseException):
-                self._found[other] = result
-        if job_id not in self._found:
-            raise NotYetKnown(f"whether job {job_id} took branches or tags along is being looked up")
-        return self._found.pop(job_id)
+        return self._lost_refs.of(job_id, table, base, taken)
 
     def start_search(self, loaded: LoadedTable, job_id: str, search: Search) -> None:
         """Begin to look for files that nothing needs."""
@@ -378,7 +368,7 @@ class IcebergMaintainer:
             self._readings,
             self._sweeps,
             self._looks,
-            self._searches,
+            self._lost_refs,
         ):
             part.wait(timeout_s)
 
@@ -392,4 +382,4 @@ class IcebergMaintainer:
         self._readings.close()
         self._sweeps.close()
         self._looks.close()
-        self._searches.close()
+        self._lost_refs.close()

@@ -21,7 +21,8 @@ from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
 from isotherm.core.orphans import Strangers
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.snapshots import summary_of
-from isotherm.iceberg.threads import IsStopped, Stopped, Threads
+from isotherm.iceberg.stopping import IsStopped, Stopped
+from isotherm.iceberg.threads import Threads
 
 PAUSES_S = (0.5, 1.5)
 """Between the looks at a version that the catalog does not know: a commit writes it a moment before it is in force."""

@@ -34,7 +34,8 @@ from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.quarantine import in_quarantine
-from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
+from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.service.ports import Search
 
 _SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")

@@ -18,7 +18,8 @@ from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.core.deletion import Cause, Finding, Verdict, held_by
 from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
 from isotherm.core.quarantine import folder_in, origin_of, place_for
-from isotherm.iceberg.threads import IsStopped, Stopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
+from isotherm.iceberg.threads import Threads
 from isotherm.service.ports import Sweep
 
 

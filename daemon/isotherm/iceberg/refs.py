@@ -85,7 +85,9 @@ def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
 
 
 def _stated(by_ref: int | None, by_table: str | None) -> int | None:
-    if by_ref is not None or by_table is None:
-        return by_ref
-    # A number that is larger than any that Java has says: for ever.
+    """What a ref says, or the table for it. A number that is very large says: for ever."""
+    if by_ref is not None:
+        return min(by_ref, MOST_STATED)
+    if by_table is None:
+        return None
     return min(int(by_table), MOST_STATED) if re.fullmatch(r"-?[0-9]{1,100}", by_table, re.ASCII) else None

@@ -36,7 +36,8 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number, reache
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.orphans import ByName
 from isotherm.iceberg.quarantine import Taking, restored
-from isotherm.iceberg.threads import THREADS, IsStopped, Stopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
+from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
 

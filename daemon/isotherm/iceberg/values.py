@@ -72,6 +72,8 @@ class ListSize:
     """What the facts of a table take from its head's manifest list, which need not be read again for it."""
 
     location: str
+    format_version: int
+    """Of the table: an upgrade leaves the list as it is, and another part of it may be rewritten."""
     manifests: int
     bytes: int
     needless: int | None
@@ -124,14 +126,15 @@ def _is_first(snapshot: PyIcebergSnapshot) -> bool:
 
 
 def _list_size(table: Table, known: ListSize | None) -> ListSize:
-    head = table.current_snapshot()
+    head, version = table.current_snapshot(), table.metadata.format_version
     if head is None:
-        return ListSize("", 0, 0, 0)
-    if known is not None and known.location == head.manifest_list:
+        return ListSize("", version, 0, 0, 0)
+    if known is not None and (known.location, known.format_version) == (head.manifest_list, version):
         return known
     manifests = read_manifest_list(table.io, head.manifest_list)
     size_bytes = sum(manifest.manifest_length for manifest in manifests)
-    return ListSize(head.manifest_list, len(manifests), size_bytes, needless(manifests))
+    needed_less = needless(table.metadata, manifests)
+    return ListSize(head.manifest_list, version, len(manifests), size_bytes, needed_less)
 
 
 def _facts(table: Table, listed: ListSize) -> TableFacts:

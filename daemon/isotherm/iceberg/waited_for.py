@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from isotherm.clients.retries import store_name
-from isotherm.iceberg.threads import IsStopped, Threads
+from isotherm.iceberg.stopping import IsStopped
+from isotherm.iceberg.threads import Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import StoreAway
 

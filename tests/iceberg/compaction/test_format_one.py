@@ -7,12 +7,25 @@ from typing import Any
 import pytest
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import NOTHING_WRITTEN, OutcomeKind
 from isotherm.core.model.refusals import Reason
+from isotherm.iceberg.compaction.committer import commit_manifests
 from isotherm.iceberg.expiry import expire, read
 from isotherm.runtime.clock import now_ms
 from support.head_files import live
-from support.rewriting import bound, commit, compact_all, compacted, counters, rewritten, rows, swept
+from support.rewriting import (
+    NOW_MS,
+    bound,
+    commit,
+    compact_all,
+    compacted,
+    counters,
+    job_on,
+    of_each,
+    rewritten,
+    rows,
+    swept,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -97,6 +110,40 @@ def test_a_table_that_is_upgraded_meanwhile_has_its_rows(spark: Any, lake: Any) 
         left = rows(spark, name)
         assert compacted(lake, name, ONE).kind is OutcomeKind.DONE
         assert rows(spark, name) == left
+
+
+@pytest.mark.parametrize("what", ["files", "manifests"])
+def test_a_table_that_is_upgraded_in_the_race_is_read_and_written_by_spark(
+    spark: Any, lake: Any, what: str
+) -> None:
+    """What was written before it names no sequence numbers, without which Spark reads nothing of such a table."""
+    with table(spark, "db.upgraded_late") as name:
+        found, times = lake.load_table(name), list[int]()
+        job = bound(found, ONE) if what == "files" else job_on(found)
+        written = rewritten(found, job) if what == "files" else NOTHING_WRITTEN
+        before = rows(spark, name)
+
+        def upgraded(_: Any) -> None:
+            if not times:
+                times.append(1)
+                spark.sql(
+                    f"ALTER TABLE lake.{name} SET TBLPROPERTIES "
+                    "('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+                )
+
+        if what == "files":
+            outcome = commit(lake, job, written, upgraded)
+        else:
+            outcome = commit_manifests(lake, job, of_each(upgraded), NOW_MS, pause=lambda _: None)
+
+        assert outcome.kind is OutcomeKind.DONE, outcome
+        spark.sql(f"REFRESH TABLE lake.{name}")
+        assert rows(spark, name) == before
+        fill(spark, name, 90)
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (1, 4, 95)")
+        assert len(rows(spark, name)) == len(before) + 7
+        spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
+        assert len(rows(spark, name)) == len(before) + 7
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A table's manifests become fewer: every file is there as it was, and nobody's commit or row is lost."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from isotherm.clients.catalog import open_catalog
-from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, job_on_manifests
+from isotherm.clients.manifests.reading import Manifest, entries
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.commit_outcome import settled
 from isotherm.iceberg.compaction.committer import commit_manifests
@@ -23,11 +23,26 @@ from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
 from support.manifests_of_commits import append, three_parts
-from support.rewriting import COLUMNS, NOW_MS, SOME, always, compacted, counters, fresh, of_each, rows, swept
+from support.rewriting import (
+    COLUMNS,
+    NOW_MS,
+    SOME,
+    always,
+    bound,
+    commit,
+    compacted,
+    counters,
+    fresh,
+    job_on,
+    of_each,
+    partitions,
+    rewritten,
+    rows,
+    swept,
+)
 from support.spark import CATALOG
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
@@ -38,15 +53,6 @@ def catalog(tmp_path: Path) -> Any:
     for number in range(12):
         append(table, number % 3, number)
     return catalog
-
-
-def job_on(table: Table) -> CompactionJob:
-    head = table.metadata.current_snapshot()
-    assert head is not None
-    named = TableId(str(table.metadata.table_uuid), ".".join(table.name()))
-    return job_on_manifests(
-        f"manifests{next(_numbers)}", named, head.snapshot_id, head.sequence_number or 0, "policy", "a test"
-    )
 
 
 def rewrite(catalog: Any, job: CompactionJob, may_commit: Any = always) -> Outcome:
@@ -252,18 +258,104 @@ def test_an_answer_that_is_lost_is_looked_up(catalog: Any, *, has_landed: bool) 
     assert (found.kind if found else None) == (OutcomeKind.DONE if has_landed else None)
 
 
-def test_a_manifest_that_is_damaged_stays_with_its_neighbours_and_is_named(catalog: Any) -> None:
+def damage(*damaged: ManifestFile) -> None:
+    for one in damaged:
+        path = Path(one.manifest_path.removeprefix("file://"))
+        path.write_bytes(path.read_bytes()[:-200])
+
+
+def test_a_manifest_that_is_damaged_stays_with_a_neighbour_and_is_named_and_the_others_become_fewer(
+    catalog: Any,
+) -> None:
     table = catalog.load_table(NAME)
     (third,) = (one for one in manifests(table) if one.sequence_number == 3)
-    path = Path(third.manifest_path.removeprefix("file://"))
-    path.write_bytes(path.read_bytes()[:-200])
+    damage(third)
+
+    outcome = rewrite(catalog, job_on(table))
+
+    assert outcome.kind is OutcomeKind.DONE
+    assert "3 manifests from" in outcome.why
+    assert "are not merged: UnreadableError" in outcome.why
+    left = manifests(table)
+    assert third.manifest_path in {one.manifest_path for one in left}
+    assert sorted(one.existing_files_count or one.added_files_count for one in left) == [1, 1, 1, 3, 6]
+
+
+def test_where_all_are_damaged_nothing_is_committed(catalog: Any) -> None:
+    table = catalog.load_table(NAME)
+    damage(*manifests(table))
     head = table.metadata.current_snapshot_id
 
     outcome = rewrite(catalog, job_on(table))
 
-    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.NOTHING_TO_DO)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.UNEXPECTED)
     assert "are not merged: UnreadableError" in outcome.why
     assert table.refresh().metadata.current_snapshot_id == head
+
+
+def numbers_of(table: Table) -> list[int | None]:
+    """The sequence number of each entry at the head, as a manifest or its list says it."""
+    found = manifests(table)
+    return [
+        entry.sequence_number
+        for one in found
+        for entry in entries(Manifest.read(table.io, one.manifest_path), one)
+    ]
+
+
+@pytest.mark.parametrize("later", [0, 3])
+def test_a_table_that_was_upgraded_has_its_manifests_rewritten(tmp_path: Path, later: int) -> None:
+    """What version 1 does not say of an entry is the same as what version 2 says."""
+    catalog = three_parts(tmp_path, **{"format-version": "1"})
+    for number in range(6):
+        append(catalog.load_table(NAME), number % 3, number)
+    upgrade(catalog)
+    for number in range(6, 6 + later):
+        append(catalog.load_table(NAME), number % 3, number)
+    table = catalog.load_table(NAME)
+    before, read = live(table), ids(table)
+
+    outcome = rewrite(catalog, job_on(table))
+
+    assert (outcome.kind, len(manifests(table))) == (OutcomeKind.DONE, 1), outcome
+    assert (live(table), ids(table)) == (before, read)
+
+
+def upgrade(catalog: Any) -> None:
+    with catalog.load_table(NAME).transaction() as transaction:
+        transaction.upgrade_table_version(2)
+
+
+@pytest.mark.parametrize("what", ["manifests", "files"])
+@pytest.mark.parametrize("is_written_to", [False, True])
+def test_what_was_written_before_an_upgrade_is_not_used_after_it(
+    tmp_path: Path, what: str, *, is_written_to: bool
+) -> None:
+    """Manifests of version 1 name no numbers, and in a list of version 2 theirs would be missing: Spark reads no row then."""
+    catalog = three_parts(tmp_path, **{"format-version": "1"})
+    for number in range(6):
+        append(catalog.load_table(NAME), number % 3, number)
+    table, times = catalog.load_table(NAME), []
+    job = job_on(table) if what == "manifests" else bound(table, OURS)
+    written = None if what == "manifests" else rewritten(table, job)
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        if not times:
+            times.append(1)
+            upgrade(catalog)
+            if is_written_to:
+                append(catalog.load_table(NAME), 2, 6)
+        return real(*arguments)
+
+    faulty = FaultyCatalog(catalog, racing)
+    outcome = rewrite(faulty, job) if written is None else commit(faulty, job, written)
+
+    assert outcome.kind is OutcomeKind.DONE
+    assert None not in numbers_of(table.refresh())
+    assert ids(table) == list(range(70 if is_written_to else 60))
+    gone = swept(table.refresh(), job, outcome).gone
+    assert set(gone) == set(outcome.leftovers) != set()
+    assert ids(table) == list(range(70 if is_written_to else 60))
 
 
 class Tampered:
@@ -277,9 +369,9 @@ class Tampered:
 
     def new_input(self, location: str) -> Any:
         self.opened[location] += 1
-        if location.endswith("-m0.avro") and "isotherm-" in location and self.opened[location] == 2:
+        if "/isotherm-" in location and self.opened[location] == 2:
             path = Path(location.removeprefix("file://"))
-            path.write_bytes(path.read_bytes().replace(b"part=1/", b"part=2/", 1))
+            path.write_bytes(path.read_bytes().replace(b"/part=", b"/pert=", 1))
         return self.io.new_input(location)
 
 
@@ -296,7 +388,7 @@ def test_what_reads_back_otherwise_is_not_committed(catalog: Any) -> None:
 
     outcome = rewrite(FaultyCatalog(catalog, on_load=tampered), job)
 
-    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.NOTHING_TO_DO)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.UNEXPECTED)
     assert "does not say what they say" in outcome.why
     assert table.refresh().metadata.current_snapshot_id == head
 
@@ -346,6 +438,32 @@ def test_spark_reads_the_same_rows_at_every_snapshot_and_goes_on(
         assert kept - len(rows(spark, name)) in (2, 3)
         spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
         assert rows(spark, name, snapshots[-1]) == before[snapshots[-1]]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["DECIMAL(9,2)", "STRING"])
+def test_two_partition_fields_of_one_type_are_read_by_everybody(
+    spark: Any, lake_folder: Any, kind: str
+) -> None:
+    """Java explains a type of Avro once and names it after that, and reads nothing else."""
+    lake = open_catalog(CATALOG, lake_folder.pyiceberg_properties, 60)
+    with fresh(spark, "db.twice", f"id BIGINT, a {kind}, b {kind}", "PARTITIONED BY (a, b)") as name:
+        for start in range(0, 40, 10):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, CAST(1 AS {kind}), CAST(2 AS {kind}) FROM range({start}, {start + 10}, 1, 1)"
+            )
+        before = rows(spark, name)
+        table = lake.load_table(name)
+        (key,) = partitions(table)
+
+        assert rewrite(lake, job_on(table)).kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+        assert len(manifests(table)) == 1
+        assert compacted(lake, name, key).kind is OutcomeKind.DONE
+        spark.sql(f"REFRESH TABLE lake.{name}")
+        assert rows(spark, name) == before
+        spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
+        assert len(spark.sql(f"SELECT * FROM lake.{name} WHERE a = 1 AND b = 2").collect()) == len(before)
 
 
 def _lineage(spark: Any, name: str, version: int) -> list[Any]:

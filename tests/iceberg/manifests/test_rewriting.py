@@ -13,6 +13,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, NestedField
 
+from isotherm.clients.manifests.reading import MANIFEST_ROW_ID
 from isotherm.core.planner.whole_table import MANIFEST_BYTES
 from isotherm.iceberg.manifests.merging import live_entries
 from isotherm.iceberg.manifests.rewriting import LIMITS, SMALL, groups_to_rewrite, needless
@@ -88,7 +89,7 @@ def test_what_is_needless_is_what_a_rewrite_of_one_partition_saves(found: list[M
     groups = groups_to_rewrite(METADATA, alike)
 
     if sum(one.manifest_length for group in groups for one in group) < LIMITS.most_bytes - MANIFEST_BYTES:
-        assert needless(alike) == sum(len(group) - 1 for group in groups)
+        assert needless(METADATA, alike) == sum(len(group) - 1 for group in groups)
 
 
 def test_what_cannot_become_one_is_not_needless() -> None:
@@ -96,9 +97,29 @@ def test_what_cannot_become_one_is_not_needless() -> None:
     of_kinds = [manifest(0), manifest(1, content=ManifestContent.DELETES)]
     empty = manifest(2, added_files_count=0, existing_files_count=0)
 
-    assert needless(large) == needless(of_kinds) == 0
-    assert needless([*of_kinds, empty]) == 1
-    assert needless([manifest(number) for number in range(2_500)]) == 2_497
+    assert needless(METADATA, large) == needless(METADATA, of_kinds) == 0
+    assert needless(METADATA, [*of_kinds, empty]) == 1
+    assert needless(METADATA, [manifest(number) for number in range(2_500)]) == 2_497
+
+
+def test_one_whose_rows_get_their_ids_from_the_next_commit_is_neither_needless_nor_rewritten() -> None:
+    """A table that was just upgraded to version 3 has no others."""
+    version_3 = new_table_metadata(
+        METADATA.schema(), SPEC, UNSORTED_SORT_ORDER, "file:///t", {"format-version": "3"}
+    ).model_copy(update={"next_row_id": 1_000})
+    found = [manifest(number) for number in range(10)]
+    deletes = [manifest(number, content=ManifestContent.DELETES) for number in range(10, 12)]
+
+    assert needless(version_3, found) == 0
+    assert groups_to_rewrite(version_3, found) == []
+    for number, one in enumerate(found[:3]):
+        has_id = [*one._data, *[None] * (MANIFEST_ROW_ID - len(one._data)), 100 * number]  # noqa: SLF001 (no property for it)
+        found[number] = ManifestFile(*has_id)
+    assert needless(version_3, [*found, *deletes]) == 3
+    assert paths(groups_to_rewrite(version_3, [*found, *deletes])) == [
+        ["m00000", "m00001", "m00002"],
+        ["m00010", "m00011"],
+    ]
 
 
 def test_neighbours_by_partition_go_together_whatever_came_first() -> None:

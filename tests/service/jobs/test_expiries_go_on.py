@@ -8,6 +8,7 @@ import requests
 from isotherm.contract.events import END_MS
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
+from isotherm.core.model.refusals import Reason
 from isotherm.core.units import DAY_MS
 from support.deleting import ONLY_EXPIRY as GRACE
 from support.deleting import POLICY, filled, turn, until_files_wait
@@ -256,3 +257,36 @@ def test_tags_past_their_own_age_are_dropped_and_what_they_kept_goes_by_the_rule
 
     assert first not in {one.snapshot_id for one in table.refresh().metadata.snapshots}
     service.stop()
+
+
+def test_where_the_daemon_died_while_tags_alone_were_dropped_the_next_expiry_is_not_kept_waiting(tmp_path):
+    """No file goes for it, however late it lands."""
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    lab.append(table, 1)
+    tag(table, "q3")
+    service = started(lab)
+
+    def dies(real, *arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    service.maintainer.requests.on_commit = dies
+    with pytest.raises(KeyboardInterrupt):
+        turn(service)
+    assert set(table.refresh().metadata.refs) == {"main"}
+    again = started(lab)
+    tag(table.refresh(), "q4")
+    settle(again)
+    lab.ahead_ms += 120_000
+    settle(again)
+
+    assert set(table.refresh().metadata.refs) == {"main"}
+    ends = [(one.state, one.reason) for one in again.ledger.operations()]
+    assert ends == [("done", Reason.COMMITTED), ("failed", Reason.CANCELLED)]
+    again.stop()
+
+
+def tag(table, name):
+    head = table.refresh().metadata.current_snapshot_id
+    table.manage_snapshots().create_tag(head, name, max_ref_age_ms=1).commit()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import ForbiddenError
 
 from isotherm.audit.reader import commits_of
 from isotherm.contract.summary import JOB_ID
@@ -229,13 +230,13 @@ def turn(service):
 
 def test_one_that_fails_waits_longer_each_time(lab):
     table = filled(lab)
-    (first, *_) = manifests(table)
-    path = Path(first.manifest_path.removeprefix("file://"))
+    paths = [Path(one.manifest_path.removeprefix("file://")) for one in manifests(table)]
     service = started(lab)
 
     def meanwhile(real, *arguments):
-        if path.stat().st_size > 100:
-            path.write_bytes(path.read_bytes()[:100])
+        if any(path.stat().st_size > 100 for path in paths):
+            for path in paths:
+                path.write_bytes(path.read_bytes()[:100])
             lab.ahead_ms += 10_000  # so long it takes to read all of them
         return real(*arguments)
 
@@ -243,9 +244,34 @@ def test_one_that_fails_waits_longer_each_time(lab):
     turn(service)
 
     (operation,) = service.ledger.operations()
-    assert (operation.state, operation.reason) == ("failed", Reason.NOTHING_TO_DO)
+    assert (operation.state, operation.reason) == ("failed", Reason.UNEXPECTED)
     assert "are not merged: UnreadableError" in operation.outcome_why
     # Nothing was sent, and nobody waited: no other commit is held up.
     assert service.expiries.operations.may_commit(Action.EXPIRE, "another job")
     assert verdict(service, table) is Verdict.WAITING
+    service.stop()
+
+
+def test_one_that_is_refused_after_long_reading_holds_up_no_other(lab):
+    """Nobody waited for the reading, and the request was answered at once."""
+    table = filled(lab)
+    service, times = started(lab), []
+
+    def slow(real, *arguments):
+        times.append(1)
+        lab.ahead_ms += 300_000 if len(times) == 1 else 0
+        return real(*arguments)
+
+    def refused(*_):
+        raise ForbiddenError("not yours")
+
+    service.maintainer.requests.on_load = slow
+    service.maintainer.requests.on_commit = refused
+    turn(service)
+
+    (operation,) = service.ledger.operations()
+    assert (operation.state, operation.reason) == ("failed", Reason.REFUSED)
+    assert operation.sent_at_ms is not None
+    assert service.expiries.operations.may_commit(Action.EXPIRE, "another job")
+    assert ours(table) == []
     service.stop()

@@ -13,8 +13,9 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.asking import Asking
 from isotherm.iceberg.maintainer import COMMIT_LIMIT_S
-from isotherm.iceberg.threads import Asking, Threads
+from isotherm.iceberg.threads import Threads
 from isotherm.store.database import to_json
 from support.lab import EXPIRING, Lab, of, until_a_job_runs, uuid_of, wait_for_children
 

@@ -51,6 +51,7 @@ from isotherm.clients.manifests.avro import (
     content,
 )
 from isotherm.clients.manifests.entry_projection import Brief, BriefReader
+from isotherm.clients.manifests.named_types import explained
 from isotherm.clients.whole_doubles import WholeDoubleReader
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def _require_bytes(reader: Reader) -> None:
 
 @lru_cache(maxsize=LAYOUTS_KEPT)
 def _layout(avro_schema: str) -> Layout:
-    schema = AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema, object_hook=_without_nanos))
+    written = explained(json.loads(avro_schema, object_hook=_without_nanos))
+    schema = AvroSchemaConversion().avro_to_iceberg(written)
     resolver = _Resolver(
         {-1: ManifestEntry, 2: DataFile}, {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent}
     )

@@ -3,6 +3,7 @@
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
+from isotherm.core.planner.retention import WHOLE
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.units import MINUTE_MS, size_text, span_text
@@ -62,6 +63,8 @@ def crowded(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
     who = "" if expire.enabled else ", which expire.enabled leaves to somebody else"
     if not is_gc_enabled(facts.properties):
         who = ", which gc.enabled=false in the table's properties forbids"
+    if facts.whole_until_ms > now_ms:
+        who = f"; none is, because {WHOLE}"
     why = (
         f"metadata.json has {size_text(size)} (half of expire.max_metadata_size is {size_text(limit)}), some "
         f"{size_text(own_bytes)} of it our own {facts.own_snapshots} snapshots, and writers write it with each commit: "

@@ -199,7 +199,9 @@ class Expire(StrictModel):
     """Which snapshots go, and when the files that only they needed follow."""
 
     enabled: bool = True
-    """Whether snapshots of this table are expired. Old metadata.json files are removed all the same: `metadata.enabled`."""
+    """Whether snapshots of this table are expired. Branches and tags that are past their own age (`max-ref-age-ms`, or the
+    table's `history.expire.max-ref-age-ms`) are dropped with them, as by Iceberg's own expiry. Old metadata.json files
+    are removed all the same: `metadata.enabled`."""
     keep_for: Annotated[
         Span,
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),

@@ -32,7 +32,7 @@ from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_file
 from isotherm.iceberg.manifests.partition_values import partition_type
 from isotherm.iceberg.manifests.reachability import reached
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.threads import IsStopped, never
+from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.iceberg.unsupported import unsupported
 from isotherm.service.ports import Bound
 

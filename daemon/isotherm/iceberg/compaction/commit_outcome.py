@@ -75,9 +75,9 @@ def _settled(
     if done := landed(metadata, job):
         return done
     head = metadata.current_snapshot()
-    live = (
-        live_files(metadata, table.io, head, job.partition, is_stopped=is_stopped) if head is not None else []
-    )
+    live = []
+    if head is not None and not job.is_on_manifests:  # which writes no file that could be live
+        live = live_files(metadata, table.io, head, job.partition, is_stopped=is_stopped)
     if any(is_of_job(entry.path, job.job_id) for entry in live):
         why = "its files are live; its snapshot is expired"
         return Outcome(job.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)

@@ -19,8 +19,10 @@ from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import NOTHING_WRITTEN, CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.one_commit import Commit, DamagedError, MayCommit
+from isotherm.iceberg.compaction.failures import DamagedError
+from isotherm.iceberg.compaction.one_commit import Commit, MayCommit
 from isotherm.iceberg.compaction.proof import mismatch
+from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.runtime.clock import monotonic_s
 
 
@@ -78,6 +80,9 @@ def commit_manifests(
     now_ms: int,
     pause: Callable[[float], None] = sleep,
     clock_s: Callable[[], float] = monotonic_s,
+    *,
+    is_stopped: IsStopped = never,
+    written: list[str] | None = None,
 ) -> Outcome:
     """Make fewer of a table's manifests, by the same protocol; never raises for what the world may do.
 
@@ -90,7 +95,12 @@ def commit_manifests(
         now_ms: the time, for the snapshot.
         pause: waits so many seconds between two attempts.
         clock_s: the monotonic clock.
+        is_stopped: asked between two manifests.
+        written: is given the path of each file, before that is written.
     """
     swap = Swap(job, NOTHING_WRITTEN)
-    commit = Commit(catalog, [swap], may_commit, now_ms, pause, clock_s)
+    written = [] if written is None else written
+    commit = Commit(
+        catalog, [swap], may_commit, now_ms, pause, clock_s, written=written, is_stopped=is_stopped
+    )
     return commit.run()[job.job_id]

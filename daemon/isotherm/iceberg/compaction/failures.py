@@ -1,4 +1,4 @@
-"""Why a rewrite came to nothing, and whose fault it was: a file's, or the store's.
+"""Why a rewrite or a commit came to nothing, and whose fault it was: a file's, or the store's.
 
 A file that is to blame is named, because a person has to look at it.
 """
@@ -41,3 +41,14 @@ def writing() -> Iterator[None]:
         yield
     except OSError as err:
         raise RefusalError(Reason.STORAGE, f"writing: {err}") from err
+
+
+class DamagedError(RefusalError):
+    """Something that a commit reads is damaged; it may concern one of its jobs alone."""
+
+
+def damaged(what: str, err: Exception) -> DamagedError:
+    """That something is missing, or is not what it should be."""
+    if isinstance(err, OSError):
+        return DamagedError(Reason.STORAGE, f"{what}: {err}")
+    return DamagedError(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")

@@ -18,11 +18,13 @@ from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.commit_refusals import is_busy, is_lost_race, is_refusal
 from isotherm.iceberg.compaction.commit_checks import check_files, check_main, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
+from isotherm.iceberg.compaction.failures import DamagedError, damaged
 from isotherm.iceberg.compaction.patient_load import NOT_FOUND, PATIENCE_S, load_table
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_for
 from isotherm.iceberg.compaction.replaced_manifests import OneRefusedError
 from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition, live_files_of
 from isotherm.iceberg.manifests.reachability import last_sequence_number
+from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 10
@@ -36,17 +38,6 @@ FRESH_S = 1.0
 
 MayCommit = Callable[[Table, Sequence[CompactionJob]], Mapping[str, Refusal]]
 """Asked last, with the newest metadata: which of the jobs must not be committed, by their ids, and why."""
-
-
-class DamagedError(RefusalError):
-    """Something that a commit reads is damaged; it may concern one of its jobs alone."""
-
-
-def damaged(what: str, err: Exception) -> DamagedError:
-    """That something is missing, or is not what it should be."""
-    if isinstance(err, OSError):
-        return DamagedError(Reason.STORAGE, f"{what}: {err}")
-    return DamagedError(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")
 
 
 @dataclass
@@ -72,6 +63,8 @@ class Commit:
     known: Known = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     """Every manifest and list of every attempt, and of a commit with others that came to nothing."""
+    is_stopped: IsStopped = never
+    """Asked between two manifests, where many are read."""
     ends: dict[str, Outcome] = field(default_factory=dict)
     """By job: what came of those that were refused while others went on."""
     discarded: int = field(init=False)
@@ -90,6 +83,7 @@ class Commit:
             self.now_ms,
             self.known,
             self.written,
+            self.is_stopped,
         )
 
     @property
@@ -142,8 +136,13 @@ class Commit:
             self.ends[job_id] = replace(self._refused(refusal), job_id=job_id, leftovers=())
             self.swaps.remove(swap)
         if refusals:
-            self.snapshot, self.has_dropped, self.discarded = self._new_snapshot(), True, len(self.written)
+            self._begin_anew()
+            self.has_dropped = True
         return bool(refusals)
+
+    def _begin_anew(self) -> None:
+        """Nothing that was written is used again."""
+        self.snapshot, self.discarded = self._new_snapshot(), len(self.written)
 
     def _attempts(self) -> Outcome:
         lost = 0
@@ -176,6 +175,8 @@ class Commit:
             return done
         self._drop(self._against(table, live))
         self.has_dropped = False
+        if self.snapshot.is_of_another_format(table.metadata):
+            self._begin_anew()
         try:
             requirements, updates = self._request(table, live, attempt)
         except OneRefusedError as err:

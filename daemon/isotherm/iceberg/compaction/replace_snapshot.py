@@ -35,6 +35,7 @@ from isotherm.iceberg.compaction.replaced_manifests import ReplacedManifests, me
 from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.writing import next_row_id, write_manifest_list
+from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.iceberg.values import name_mapping_of
 
 
@@ -50,17 +51,24 @@ class ReplaceSnapshot:
     """The live files of the jobs' partitions by manifest; they never change."""
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
+    is_stopped: IsStopped = never
     manifests: ReplacedManifests = field(init=False)
+    format_version: int | None = None
+    """That in which its manifests are written; None before the first attempt."""
     left_out: tuple[str, ...] = ()
     """Totals that the parent's summary has and that are no numbers: Iceberg's Java leaves them out as well."""
 
     def __post_init__(self) -> None:
-        self.manifests = ReplacedManifests(self.swaps, self.known, self.written)
+        self.manifests = ReplacedManifests(self.swaps, self.known, self.written, self.is_stopped)
 
     @property
     def snapshot_id(self) -> int:
         """The same in every attempt; 0 before the first one."""
         return self.manifests.snapshot_id
+
+    def is_of_another_format(self, metadata: TableMetadata) -> bool:
+        """Whether the table was upgraded since: what was written names no numbers that its readers ask for."""
+        return self.format_version not in (None, metadata.format_version)
 
     def request(
         self, table: Table, live: list[LiveEntry], attempt: int
@@ -70,6 +78,7 @@ class ReplaceSnapshot:
         head = metadata.current_snapshot()
         if head is None:
             raise ValueError("the table has no current snapshot")
+        self.format_version = metadata.format_version
         if not self.snapshot_id:
             self.manifests.snapshot_id = metadata.new_snapshot_id()
         listed = list(read_manifest_list(table.io, head.manifest_list))
@@ -119,7 +128,7 @@ class ReplaceSnapshot:
             if self.manifests.merged:
                 raise RefusalError(Reason.CONFLICT, "other commits have replaced its manifests meanwhile")
             why = f"of {len(listed)} manifests no two can be made one{self.manifests.unmerged}"
-            raise RefusalError(Reason.NOTHING_TO_DO, why)
+            raise RefusalError(Reason.UNEXPECTED if self.manifests.unmerged else Reason.NOTHING_TO_DO, why)
         processed = sum(one.existing_files_count or 0 for one in manifests if one.manifest_path not in before)
         return {
             "manifests-created": str(len(after - before)),
@@ -169,4 +178,5 @@ class ReplaceSnapshot:
 
 def made_for(metadata: TableMetadata) -> tuple[int | None, ...]:
     """What a request is made for: where it differs by now, the request comes too late."""
-    return metadata.current_snapshot_id, metadata.current_schema_id, last_sequence_number(metadata)
+    head_id, schema_id = metadata.current_snapshot_id, metadata.current_schema_id
+    return metadata.format_version, head_id, schema_id, last_sequence_number(metadata)

@@ -21,7 +21,7 @@ from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
 from isotherm.iceberg.manifests.regrouping import MOST_VALUES, alike, divided, values_in
-from isotherm.iceberg.manifests.rewriting import EntrySum, groups_to_rewrite
+from isotherm.iceberg.manifests.rewriting import EntrySum, groups_to_rewrite, with_ids
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,
@@ -31,7 +31,10 @@ from isotherm.iceberg.manifests.writing import (
     next_row_id,
     write_manifest,
 )
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
 
+MOST_FAILURES = 20
+"""So often a group is halved, to find the manifest that cannot be made one with others: each costs reading it again."""
 _Which = tuple[str, int | None]
 """A manifest, by its path and the first of its row ids, which another commit may assign after a rollback."""
 _File = tuple[str, int | None]
@@ -58,6 +61,7 @@ class ReplacedManifests:
     """The live files of the jobs' partitions by manifest; they never change."""
     written: list[str]
     """Every manifest and list that was written."""
+    is_stopped: IsStopped = never
     snapshot_id: int = 0
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
     restated: dict[tuple[str, int | None, frozenset[tuple[PartitionKey, _File]]], ManifestFile] = field(
@@ -129,7 +133,7 @@ class ReplacedManifests:
         """
         if self.regrouped is None:
             self.regrouped = {}
-            for group in alike(self._settled(table, (manifest for manifest, _ in left.values()))):
+            for group in alike(with_ids(table.metadata, (manifest for manifest, _ in left.values()))):
                 some = [left[_which(manifest)] for manifest in group]
                 if (stated := self._held(table, some)) is not None:
                     self.regrouped[_left_by(some)] = self._by_partition(table, some, stated)
@@ -180,59 +184,74 @@ class ReplacedManifests:
         if self.merged is None:
             self.merged = {}
             for group in self._groups(table, kept):
-                if (one := self._one_of(table, group)) is not None:
-                    self.merged[tuple(_which(manifest) for manifest in group)] = one
+                for some, one in self._made_one(table, group):
+                    self.merged[tuple(_which(manifest) for manifest in some)] = one
         listed = {_which(manifest) for manifest in kept}
         gone: set[tuple[str, int | None]] = set()
         found: list[ManifestFile] = []
-        for some, one in self.merged.items():
+        for names, one in self.merged.items():
             # Where one of them is gone by now, or has lost a file, the others stay as they are.
-            if listed.issuperset(some):
+            if listed.issuperset(names):
                 found.append(one)
-                gone.update(some)
+                gone.update(names)
         return found + [manifest for manifest in kept if _which(manifest) not in gone]
 
     def _groups(self, table: Table, kept: list[ManifestFile]) -> list[tuple[ManifestFile, ...]]:
         """Those of which one each is to be made."""
-        settled = self._settled(table, kept)
         if self.rewrites:
-            return groups_to_rewrite(table.metadata, settled)
-        return groups(settled, table.metadata.properties)
+            return groups_to_rewrite(table.metadata, kept)
+        return groups(with_ids(table.metadata, kept), table.metadata.properties)
 
-    def _settled(self, table: Table, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
-        """Those whose rows have their ids: to what no commit of version 3 has listed yet, the next one assigns them.
+    def _made_one(
+        self, table: Table, group: tuple[ManifestFile, ...]
+    ) -> Iterator[tuple[tuple[ManifestFile, ...], ManifestFile]]:
+        """One manifest for each part of a group that can be made one, with that part.
 
-        That may be another's.
+        What cannot be read keeps only itself from being rewritten, or all others would wait for a person. A commit that swaps
+        files is in a hurry, and leaves the whole group as it is.
         """
-        has_ids = next_row_id(table.metadata) is not None
-        return [
-            one
-            for one in manifests
-            if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
-        ]
+        waiting, failures = [group], 0
+        while waiting:
+            some = waiting.pop()
+            one = self._one_of(table, some)
+            if isinstance(one, ManifestFile):
+                yield some, one
+                continue
+            failures += 1
+            middle = len(some) // 2
+            if not self.rewrites or len(some) < 4 or failures > MOST_FAILURES:
+                self.unmerged += (
+                    f"; {len(some)} manifests from {some[0].manifest_path} on are not merged: {one}"
+                )
+            else:
+                waiting += [some[middle:], some[:middle]]
 
-    def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
-        """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
+    def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | str:
+        """One manifest with the live entries of several; or why that is not safe to say, and they stay."""
         said = EntrySum()
         live = (
             said.with_entry(existing(entry)) if self.rewrites else existing(entry)
             for manifest, written in zip(group, fetched(table.io, group), strict=True)
-            for entry in entries(written, manifest)
+            for entry in self._entries_of(manifest, written)
             if entry.status != ManifestEntryStatus.DELETED
         )
         try:
             one = self._write(table, group[0].partition_spec_id, group[0].content, live)
             written = EntrySum.of(self._read_back(table, one)) if self.rewrites else said
+        except Stopped:
+            raise
         except Exception as err:  # noqa: BLE001 (a damaged one is no reason against a swap that does not concern it)
-            why = f"{type(err).__name__}: {err}"
-        else:
-            if one.existing_files_count == live_entries(group) and written == said:
-                return one
-            why = f"they hold {one.existing_files_count} files, their list says {live_entries(group)}"
-            if written != said:
-                why = f"read back, {one.manifest_path} does not say what they say"
-        self.unmerged += f"; {len(group)} manifests from {group[0].manifest_path} on are not merged: {why}"
-        return None
+            return f"{type(err).__name__}: {err}"
+        if written != said:
+            return f"read back, {one.manifest_path} does not say what they say"
+        if one.existing_files_count != live_entries(group):
+            return f"they hold {one.existing_files_count} files, their list says {live_entries(group)}"
+        return one
+
+    def _entries_of(self, manifest: ManifestFile, written: Manifest) -> Iterator[ManifestEntry]:
+        if self.is_stopped():
+            raise Stopped
+        return entries(written, manifest)
 
     def _read_back(self, table: Table, manifest: ManifestFile) -> Iterator[ManifestEntry]:
         """What readers will find in a manifest that was written, once it is listed."""

@@ -29,7 +29,7 @@ from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
 from isotherm.iceberg.manifests.fetching import fetched
 from isotherm.iceberg.manifests.partition_values import MAX_KEY_CHARS, entry_partition_key, may_hold
-from isotherm.iceberg.threads import IsStopped, Stopped, never
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""

@@ -17,7 +17,8 @@ from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
 from isotherm.iceberg.manifests.snapshot_files import Named, SnapshotFiles, among
 from isotherm.iceberg.numbered import Numbered
-from isotherm.iceberg.threads import THREADS, IsStopped, Threads, never
+from isotherm.iceberg.stopping import IsStopped, never
+from isotherm.iceberg.threads import THREADS, Threads
 
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""

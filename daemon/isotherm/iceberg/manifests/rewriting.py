@@ -7,6 +7,7 @@ of their partitions, and neighbours become one, up to the size of a well-filled 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Self
 
 from pyiceberg.conversions import from_bytes
@@ -15,10 +16,12 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 
+from isotherm.clients.manifests.reading import first_row_id
 from isotherm.core.planner.whole_table import MANIFEST_BYTES
 from isotherm.iceberg.manifests.merging import Limits, clear, packed
 from isotherm.iceberg.manifests.partition_values import partition_type
 from isotherm.iceberg.manifests.regrouping import Comparable, comparable
+from isotherm.iceberg.manifests.writing import next_row_id
 
 SMALL = 0.75
 """A manifest of less than this part of the target may become a part of another one."""
@@ -34,10 +37,11 @@ def groups_to_rewrite(
 
     Args:
         metadata: of the table.
-        manifests: those of its head that hold a live file, and whose rows have their ids.
+        manifests: those of its head that hold a live file.
     """
     found: list[tuple[ManifestFile, ...]] = []
     left = LIMITS
+    manifests = with_ids(metadata, manifests)
     for (spec_id, _), small in _alike(manifests).items():
         ordered = sorted(small, key=lambda one: (_place(metadata, spec_id, one), *_age(one)))
         for group in packed(ordered, OF_ONE):
@@ -47,14 +51,29 @@ def groups_to_rewrite(
     return found
 
 
-def needless(manifests: Iterable[ManifestFile]) -> int:
+def with_ids(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+    """Those whose rows have their ids: to what no commit of version 3 has listed yet, the next one assigns them.
+
+    That may be another's.
+    """
+    has_ids = next_row_id(metadata) is not None
+    return [
+        one
+        for one in manifests
+        if not has_ids or one.content == ManifestContent.DELETES or first_row_id(one) is not None
+    ]
+
+
+def needless(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> int:
     """How many fewer of a head's manifests there would be once all were rewritten that may be.
 
-    It is counted in the order in which they are listed. By partition it may be a few more, or less.
+    It is counted in the order in which they are listed: with each commit, so it must be cheap. By partition it may be more,
+    or less, where many of them are large.
     """
     listed = list(manifests)
     held = [one for one in listed if one.has_added_files() or one.has_existing_files()]
-    merged = (len(group) - 1 for small in _alike(held).values() for group in packed(small, OF_ONE))
+    small = _alike(with_ids(metadata, held)).values()
+    merged = (len(group) - 1 for some in small for group in packed(some, OF_ONE))
     return len(listed) - len(held) + sum(merged)
 
 
@@ -118,13 +137,18 @@ class EntrySum:
 
 def _hash(entry: ManifestEntry) -> int:
     """A hash of all that an entry says."""
-    numbers = entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
+    numbers = _plain(entry.status), entry.snapshot_id, entry.sequence_number, entry.file_sequence_number
     said = repr((*numbers, [_plain(value) for value in entry.data_file._data]))  # noqa: SLF001 (whatever it has)
     return int.from_bytes(hashlib.blake2b(said.encode(), digest_size=16).digest())
 
 
 def _plain(value: Any) -> Any:
-    """A value in a form that is the same for equal values: maps in the order of their keys, lists whatever holds them."""
+    """A value in a form that is the same for equal values: maps in the order of their keys, lists whatever holds them.
+
+    PyIceberg gives a plain number where a manifest of version 1 does not say what kind of file it lists.
+    """
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
         return sorted(value.items())
     if isinstance(value, Record):

@@ -25,7 +25,8 @@ from isotherm.clients.manifests.avro import (
 from isotherm.clients.manifests.reading import Manifest, manifests_listed
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import taken_for
-from isotherm.iceberg.threads import IsStopped, Stopped, Threads
+from isotherm.iceberg.stopping import IsStopped, Stopped
+from isotherm.iceberg.threads import Threads
 
 _DAMAGED = (FileNotFoundError, UnreadableError)
 """What no second try mends."""

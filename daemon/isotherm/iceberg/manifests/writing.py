@@ -5,6 +5,7 @@ that Java cannot read; its Avro layer and its types are what is used here. What 
 business. A file is written once, whole, and never changed.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Literal
@@ -12,7 +13,8 @@ from uuid import UUID
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
-from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, AvroFileHeader, AvroOutputFile
+from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -42,7 +44,9 @@ from pyiceberg.types import (
     StructType,
     UUIDType,
 )
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from isotherm.clients.manifests.named_types import named
 from isotherm.clients.manifests.reading import MANIFEST_ROW_ID, READ_VERSION, first_row_id
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.partition_values import partition_type, signed_halves
@@ -149,7 +153,7 @@ def write_manifest(
     partition = partition_type(metadata, spec)
     sums = _Sums(partition)
     coming = iter(entries)
-    with AvroOutputFile[ManifestEntry](
+    with _ManifestOutput(
         io.new_output(location),
         file_schema=_entry_schema(_version(metadata), partition),
         schema_name="manifest_entry",
@@ -183,6 +187,15 @@ def write_manifest(
         deleted_rows_count=sums.rows[ManifestEntryStatus.DELETED],
         partitions=sums.summaries(),
     )
+
+
+class _ManifestOutput(AvroOutputFile[ManifestEntry]):
+    """PyIceberg's, with a schema that Java reads too."""
+
+    def _write_header(self) -> None:
+        schema = AvroSchemaConversion().iceberg_to_avro(self.file_schema, schema_name=self.schema_name)
+        said = {**self.metadata, "avro.schema": json.dumps(named(schema))}
+        construct_writer(META_SCHEMA).write(self.encoder, AvroFileHeader(MAGIC, said, self.sync_bytes))
 
 
 def write_manifest_list(

@@ -231,12 +231,17 @@ class Expiries:
         # a replica that lags shows it. Where the catalog is only a pointer, our own thread looks at the table again.
         has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
         may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
-        if operation.base_metadata and may_land and self.now_ms() - operation.unheard_since_ms < LATE_MS:
+        is_young = self.now_ms() - operation.unheard_since_ms < LATE_MS
+        if wanted and operation.base_metadata and may_land and is_young:
             return False  # it may be on its way yet
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'})"
-        self._failed(
-            operation, Refusal(Reason.CANCELLED, why + ", and the table has the snapshots" * bool(wanted))
+        # Where branches and tags alone were to go, nothing waits for it: no file is deleted for that, however late it lands.
+        why += (
+            ", and the table has the snapshots"
+            if wanted
+            else ": what is past its age goes later, if it has not"
         )
+        self._failed(operation, Refusal(Reason.CANCELLED, why))
         return True
 
     def _send(self, job_id: str, reading: ExpiryReading) -> bool:

@@ -123,6 +123,8 @@ class ManifestRewrites:
         stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
         if self._running is not None:
             self._go_on(lambda _, jobs: {job.job_id: stopped for job in jobs})
+        if self._running is not None and self._running.operation.sent_at_ms is None:
+            self._give_up(self._running, stopped)
 
     def settle(self, operation: Operation, job: CompactionJob | None) -> bool:
         """Look for the fate of one that a crash, or a catalog without an answer, has left open; whether it is known now."""
@@ -147,10 +149,24 @@ class ManifestRewrites:
         if result is None:
             return
         # As it is by now: the last look has written down which head its request asserts.
-        operation, self._running = (self._running or running).operation, None
+        running = self._running or running
+        if isinstance(result, TimeoutError) and running.operation.sent_at_ms is None:
+            self._give_up(running, Refusal(Reason.STORAGE, f"reading and writing manifests: {result}"))
+            return
+        operation, self._running = running.operation, None
         job_id = operation.job_id
         with self.barrier.around(name, f"ending job {job_id}", job_id):
             self._close(operation, running.job, outcome_of(operation, result))
+
+    def _give_up(self, running: _Rewriting, refusal: Refusal) -> None:
+        """The end of one of which nothing was sent, and that may write one more file."""
+        self._running = None
+        written, job_id = self.maintainer.give_up_manifests(), running.job.job_id
+        with self.barrier.around(running.operation.table.name, f"ending job {job_id}", job_id):
+            self.fold.touch_whole(running.operation.table.uuid)
+            self.deletions.mark_leftovers(running.job, written)
+            self.operations.went_through(Action.REWRITE_MANIFESTS)
+            self.operations.end(running.operation, Outcome.refused(job_id, refusal), running.job)
 
     def _may_commit(self, loaded: LoadedTable, jobs: Sequence[CompactionJob]) -> dict[str, Refusal]:
         """Look at everything once more, and write down that the request goes out."""
@@ -164,6 +180,7 @@ class ManifestRewrites:
         operation = replace(running.operation, asserted_head_id=loaded.head, sent_at_ms=self.now_ms())
         self._running = replace(running, operation=operation)
         self.ledger.save(operation, running.job)
+        self.operations.goes_on(Action.REWRITE_MANIFESTS)
         refused = self.owned.act()
         return {} if refused is None else {job.job_id: refused for job in jobs}
 
@@ -180,7 +197,7 @@ class ManifestRewrites:
             loaded = self.own_commits.found(operation.table)
             others = (*operation.written, *outcome.leftovers)
             self.deletions.leave(loaded, job, NOTHING_WRITTEN, others=others, was_sent=outcome.was_sent)
-        if not outcome.was_sent:
+        if operation.sent_at_ms is None:
             # However long its manifests were read: nobody waited for that.
             self.operations.went_through(Action.REWRITE_MANIFESTS)
         self.operations.end(operation, outcome, job)

@@ -84,6 +84,11 @@ class Operations:
         self._committing[action] = job_id, now_s
         return True
 
+    def goes_on(self, action: Action) -> None:
+        """The request of the commit that began last is sent now: what came before held nobody up."""
+        if (began := self._committing.get(action)) is not None:
+            self._committing[action] = began[0], self.monotonic_s()
+
     def went_through(self, action: Action) -> None:
         """The commit that began last did something, whatever became of some jobs in it: it holds up no other."""
         self._committing.pop(action, None)

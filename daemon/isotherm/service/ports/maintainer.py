@@ -175,6 +175,10 @@ class Maintainer(Protocol):
         """Go on with that for a moment. Returns what it came to, or None where it is not over; `may_commit` as above."""
         ...
 
+    def give_up_manifests(self) -> Sequence[str]:
+        """Have that end soon, and send nothing more. Returns the paths of what it may have written, or is about to."""
+        ...
+
     def settled(
         self,
         load: Callable[[str], LoadedTable],
