@@ -10,8 +10,8 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "program", "begun", "completed"),
     [
-        ("isotherm.start", "isotherm", "pl", "plan"),
-        ("isotherm.start", "isotherm", "policy va", "validate"),
+        ("isotherm.entry_point", "isotherm", "pl", "plan"),
+        ("isotherm.entry_point", "isotherm", "policy va", "validate"),
         ("isotherm_ingest.cli", "isotherm-ingest", "val", "validate"),
     ],
 )

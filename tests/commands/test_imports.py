@@ -51,7 +51,7 @@ class Watched(io.TextIOWrapper):
 
 sys.stdout = Watched(sys.stdout.buffer, encoding="utf-8")
 sys.stderr = Watched(sys.stderr.buffer, encoding="utf-8")
-from isotherm.start import main
+from isotherm.entry_point import main
 ended = None
 try:
     main()

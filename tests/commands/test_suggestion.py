@@ -15,7 +15,7 @@ from isotherm.commands.suggestion import INTERRUPTED, PATIENCE_S, print_suggesti
 from isotherm.commands.terminal import print_json
 from isotherm.core.policy.diff import policy_changes
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.core.replay.choice import Advice
+from isotherm.core.replay.policy_choice import Advice
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.yaml_reader import parse_yaml

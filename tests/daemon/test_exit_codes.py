@@ -109,7 +109,7 @@ def test_a_sigterm_while_the_program_is_still_being_imported_ends_it(tmp_path):
     (tmp_path / "typer.py").write_text(f"open({str(gate)!r}).read()")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     process = subprocess.Popen(
-        [sys.executable, "-m", "isotherm.start", "run"], env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-m", "isotherm.entry_point", "run"], env={**os.environ, "PYTHONPATH": path}
     )
     # It opens only when the other side reads: in the middle of the imports.
     with gate.open("wb"):
@@ -121,7 +121,7 @@ def test_a_sigterm_while_the_program_is_still_being_imported_ends_it(tmp_path):
 def test_the_program_that_is_installed_begins_with_those_first_lines():
     scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
 
-    assert scripts["isotherm"] == "isotherm.start:main"
+    assert scripts["isotherm"] == "isotherm.entry_point:main"
 
 
 def test_what_does_not_fit_into_memory_goes_into_the_state_folder(lab, start):

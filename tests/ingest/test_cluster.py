@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from isotherm.contract.summary import INGEST_TOKEN
 from isotherm.demo.stack import Kafka, Process
-from isotherm_ingest.tables.offsets import decode
+from isotherm_ingest.tables.offset_vector import decode
 from support.changes import Source, latest
 from support.spark_cluster import HERE, SPARK_HOME, Cluster
 

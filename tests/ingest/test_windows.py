@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from isotherm.audit.evidence import Judged
+from isotherm.audit.evidence_reader import read_history
 from isotherm.audit.promises import cold_only
-from isotherm.audit.reader import read_history
 from isotherm.contract.summary import JOB_ID, WINDOW_ID
 from isotherm.runtime import clock
 from isotherm.runtime.config import load_config

@@ -12,7 +12,7 @@ CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
 HIVE = "clients/hive.py"
 ON_HIVE = "iceberg/test_hive_commits.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
-EXECUTOR = "iceberg/compaction/test_executor.py::"
+EXECUTOR = "iceberg/compaction/test_local_executor.py::"
 
 MUTANTS = (
     Mutant(
@@ -145,7 +145,7 @@ MUTANTS = (
         "service/jobs/expiries.py",
         "self.now_ms() - operation.unheard_since_ms < LATE_MS",
         "self.now_ms() - operation.started_at_ms < LATE_MS",
-        "service/jobs/test_fates_of_expiries.py::test_an_expirys_request_is_waited_for_from_when_it_was_sent",
+        "service/jobs/test_expiry_outcomes.py::test_an_expirys_request_is_waited_for_from_when_it_was_sent",
     ),
     Mutant(
         "nobody remembers that a request was sent",
@@ -402,7 +402,7 @@ MUTANTS = (
         "core/planner/coldness.py",
         "needed_silent_ms, reason = _silence(partition, cold)",
         'needed_silent_ms, reason = cold.silent_for, ""',
-        "core/planner/test_left_behind.py::"
+        "core/planner/test_coldness_rules.py::"
         "test_where_writers_come_in_visits_a_job_begins_early_in_the_pause_between_them",
     ),
     Mutant(
@@ -567,7 +567,7 @@ MUTANTS = (
         "core/planner/coldness.py",
         "if behind_ms < least_ms:",
         "if behind_ms < needed_ms:",
-        "core/planner/test_left_behind.py::"
+        "core/planner/test_coldness_rules.py::"
         "test_a_partition_that_the_stream_is_within_is_not_looked_at_again_before_it_comes_to_its_end",
     ),
     # Manifests by partition

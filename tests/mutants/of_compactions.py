@@ -26,17 +26,17 @@ MUTANTS = (
     ),
     Mutant(
         "a job takes any number of files",
-        "iceberg/compaction/choice.py",
+        "iceberg/compaction/job_files.py",
         "(size_bytes > left_bytes or len(chosen) >= MAX_JOB_FILES)",
         "size_bytes > left_bytes",
-        "iceberg/compaction/test_choice.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take0-0]",
+        "iceberg/compaction/test_job_files.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take0-0]",
     ),
     Mutant(
         "a job merges any number of deletes",
         "iceberg/manifests/deletes.py",
         "deletes[:MAX_JOB_FILES]",
         "deletes",
-        "iceberg/compaction/test_choice.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take2-None]",
+        "iceberg/compaction/test_job_files.py::test_a_job_opens_no_more_files_than_it_can_in_some_minutes[take2-None]",
     ),
     Mutant(
         "an end that nobody knows is cleaned up as a failure",
@@ -408,7 +408,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a scan finds counts as appended, whatever the history says",
-        "iceberg/scan.py",
+        "iceberg/full_scan.py",
         "is_appended = appends.count == len(others) and not delta.deletes",
         "is_appended = appends.count > 0 and not delta.deletes",
         "service/jobs/test_minor.py::test_of_a_table_that_a_scan_finds_it_is_known_whether_its_writers_only_appended",
@@ -418,14 +418,14 @@ MUTANTS = (
         "core/planner/pauses.py",
         "return longer[0] - (now_ms - partition.last_write_at_ms) >= span_ms",
         "return longer[-1] - (now_ms - partition.last_write_at_ms) >= span_ms",
-        "core/planner/test_left_behind.py::test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back",
+        "core/planner/test_coldness_rules.py::test_where_each_pause_was_long_enough_for_the_job_no_risk_holds_it_back",
     ),
     Mutant(
         "what outlasts a short pause stays hot for hours",
         "core/planner/coldness.py",
         "Wake(at_ms=pauses.next_end_ms(partition, now_ms))",
         "NEVER",
-        "core/planner/test_left_behind.py::"
+        "core/planner/test_coldness_rules.py::"
         "test_the_rule_is_looked_at_again_once_the_present_pause_has_outlasted_a_short_one",
     ),
     Mutant(
@@ -506,7 +506,7 @@ MUTANTS = (
         "core/planner/plan.py",
         "owed = _convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)",
         "owed = _convertible(debt(partition, policy.compact), facts)",
-        "core/planner/test_left_behind.py::test_the_risk_is_that_of_the_job_which_the_format_allows",
+        "core/planner/test_coldness_rules.py::test_the_risk_is_that_of_the_job_which_the_format_allows",
     ),
     Mutant(
         "a text in another spelling is the same default",

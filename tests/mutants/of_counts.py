@@ -13,7 +13,7 @@ MUTANTS = (
     ),
     Mutant(
         "wide commits are taken on faith as long as narrow ones",
-        "service/topics/intake.py",
+        "service/topics/apply_events.py",
         "return believed_bytes > JOURNAL_BYTES",
         "return False",
         "histories/test_found.py::test_of_wide_commits_fewer_are_taken_on_faith",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "commits that take long to read are read as soon as they come",
-        "service/tables/follow.py",
+        "service/tables/confirm_heads.py",
         "if row.state.head != loaded.head and self._is_put_off(Work.CATCHING_UP, uuid):",
         "if False:",
         "authority/test_table_owner.py::test_commits_that_take_long_to_read_get_a_tenth_of_the_time_and_are_all_seen",

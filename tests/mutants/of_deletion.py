@@ -33,7 +33,7 @@ MUTANTS = (
         "core/deletion.py",
         "least = max(evidence.seen_through, 0 if seen is None else seen.sequence_number)",
         "least = 0 if seen is None else seen.sequence_number",
-        "service/jobs/test_expiries_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
+        "service/jobs/test_unfinished_expiries.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
     ),
     Mutant(
         "files go that a snapshot reaches",

@@ -314,7 +314,7 @@ MUTANTS = (
         "clients/catalog.py",
         "read_whole_doubles()",
         "pass",
-        "audit/test_reader.py::test_a_partition_has_the_name_in_the_audit_that_intents_and_the_daemon_give_it[double]",
+        "audit/test_evidence_reader.py::test_a_partition_has_the_name_in_the_audit_that_intents_and_the_daemon_give_it[double]",
     ),
     Mutant(
         "what is wrong in metadata is noted as often as it is there",

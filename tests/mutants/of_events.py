@@ -4,10 +4,10 @@ from mutants.mutant import Mutant
 
 LAST_LOOK = "service/jobs/last_look.py"
 BARRIER = "service/tables/failing_tables.py"
-FOLLOW = "service/tables/follow.py"
+FOLLOW = "service/tables/confirm_heads.py"
 MISSING = "service/tables/missing_tables.py"
 OF_MISSING = "service/tables/test_not_found.py::"
-INTAKE = "service/topics/intake.py"
+INTAKE = "service/topics/apply_events.py"
 LAYERS = "service/jobs/test_layers.py::"
 
 MUTANTS = (
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "a catalog that hangs about one table is away",
-        "iceberg/questions.py",
+        "iceberg/catalog_breaker.py",
         "if table is not None and is_time_out(err) and self._is_table_alone(table):",
         "if False:",
         "service/tables/test_hanging_tables.py::"
@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "tables that hang are a catalog that is away where no other table is asked for",
-        "iceberg/silent_tables.py",
+        "iceberg/unanswered_tables.py",
         "if comes(witness):",
         "if False:",
         "service/tables/test_hanging_tables.py::"
@@ -156,7 +156,7 @@ MUTANTS = (
     ),
     Mutant(
         "of a table that a server fails at for ever nobody is told",
-        "service/tables/follow.py",
+        "service/tables/confirm_heads.py",
         "except (Refused, NoWord) as err:\n            if self._is_of",
         "except Refused as err:\n            if self._is_of",
         "service/tables/test_not_found.py::"

@@ -198,7 +198,7 @@ MUTANTS = (
         "service/jobs/expiries.py",
         'outcome = replace(outcome, why=f"{outcome.why}; {UNSEEN_VERSIONS}")',
         "pass",
-        "service/jobs/test_fates_of_expiries.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
+        "service/jobs/test_expiry_outcomes.py::test_where_an_expiry_may_have_dropped_a_tag_no_file_goes",
     ),
     Mutant(
         "no place of ingest is kept",
@@ -271,14 +271,14 @@ MUTANTS = (
         "core/planner/retention.py",
         "counts[parent] = max(counts.get(parent, 0), count - 1)",
         "counts[parent] = count - 1",
-        "core/planner/test_retention.py::test_refs_keep_together_what_each_of_them_keeps",
+        "core/planner/test_kept_by_refs.py::test_refs_keep_together_what_each_of_them_keeps",
     ),
     Mutant(
         "what lies in a circle is as good as gone",
         "core/planner/retention.py",
         "return kept | dict.fromkeys(parents.keys() - set(newest_first), FOREVER_MS)",
         "return kept",
-        "core/planner/test_retention.py::test_what_lies_in_a_circle_stays",
+        "core/planner/test_kept_by_refs.py::test_what_lies_in_a_circle_stays",
     ),
     Mutant(
         "a writer's clock says which version of a table is newer",
@@ -460,7 +460,7 @@ MUTANTS = (
         "service/jobs/operations.py",
         "        with self.ledger.transaction():\n            if settle_marks",
         "        if True:\n            if settle_marks",
-        "service/jobs/test_fates_of_expiries.py::"
+        "service/jobs/test_expiry_outcomes.py::"
         "test_where_the_end_of_an_expiry_that_landed_is_not_saved_it_is_known_afterwards[a tag was lost]",
     ),
     Mutant(
@@ -582,7 +582,7 @@ MUTANTS = (
         "service/jobs/expiries.py",
         "        if wanted and operation.base_metadata and may_land and is_young:",
         "        if operation.base_metadata and may_land and is_young:",
-        "service/jobs/test_expiries_go_on.py::test_where_the_daemon_died_while_tags_alone_were_dropped_the_next_expiry_is_not_kept_waiting",
+        "service/jobs/test_unfinished_expiries.py::test_where_the_daemon_died_while_tags_alone_were_dropped_the_next_expiry_is_not_kept_waiting",
     ),
     Mutant(
         "Flink's history is needed from its last upsert on alone",

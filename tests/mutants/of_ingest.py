@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     Mutant(
         "what nobody can unpack is passed by in silence",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "holes.append(Hole(Lost.DAMAGED, position, after, beyond))",
         "pass",
         OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
@@ -79,21 +79,21 @@ MUTANTS = (
     ),
     Mutant(
         "of a topic that was cut back, an offset counts though another message has it",
-        "isotherm_ingest/tables/offsets.py",
+        "isotherm_ingest/tables/offset_vector.py",
         "said = source.cuts.get(position, 0), offset",
         "said = 0, offset",
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),
     Mutant(
         "a token that knows of a later cut than the marks is newer than all that its table gets from then on",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "newest_of(since, kafka.newest_cuts(judged)),",
         "{**since, **kafka.newest_cuts(judged)},",
         OF_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
     ),
     Mutant(
         "a table whose token has expired while it was halted is filled with all that it has",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "hole.why == Lost.ROLLED_BACK and not is_untold",
         "hole.why == Lost.ROLLED_BACK",
         OF_CUTS + "test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice",
@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     Mutant(
         "where Kafka began is taken for what a table was seen through to",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "    if known.is_noted(position):\n        return (through",
         "    if not known.uuid:\n        return (through",
         OF_LATER_TOPICS
@@ -365,7 +365,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table whose token has expired says nothing of its other topics in the next one",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "    found = recalled(found, known)\n",
         "",
         "ingest/tables/test_expired_tokens.py::test_the_next_token_says_what_the_table_has_of_all_its_topics",
@@ -490,7 +490,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a table has of which nobody knows counts as nothing",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "is_untold = found.is_unknown or (",
         "is_untold = (",
         "ingest/tables/test_expired_tokens.py::"
@@ -551,7 +551,7 @@ MUTANTS = (
     ),
     Mutant(
         "where a rollback is filled, what came later comes before it",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "if position[0] in filled and position not in (found.vector or {}):",
         "if False:",
         "ingest/batches/test_rollbacks.py::test_where_a_rollback_is_filled_a_partition_that_came_later_waits_once_more",
@@ -566,7 +566,7 @@ MUTANTS = (
     ),
     Mutant(
         "a new table is halted by what retention takes while it is brought up",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "if hole.why in {Lost.RETENTION, Lost.DAMAGED} and hole.resumes <= passed.get(hole.position, 0):",
         "if False:",
         "ingest/batches/test_shared_topics.py::"
@@ -590,10 +590,10 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was made again and has as much goes back behind its own vector",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "if not is_table(known.uuid, found.uuid) and (has is None or has < through):",
         "if not is_table(known.uuid, found.uuid):",
-        "ingest/plan/test_places.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
+        "ingest/plan/test_resume_offsets.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
     ),
     Mutant(
         "what the marks say of a topic that is listed later is not taken up",
@@ -604,7 +604,7 @@ MUTANTS = (
     ),
     Mutant(
         "what the front has passed had nothing for a table whose own token says otherwise",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "if not _is_stale(one, known, kafka) and not _is_its_own_word(one, found, known)",
         "if not _is_stale(one, known, kafka)",
         OF_UNLISTED
@@ -697,7 +697,7 @@ MUTANTS = (
     ),
     Mutant(
         "which topic sorts first says which of two tables of a name is the newer one",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "    known = None if known is None else known.as_found(found.uuid)\n",
         "",
         OF_UNLISTED
@@ -765,7 +765,7 @@ MUTANTS = (
     ),
     Mutant(
         "what could not be judged of a halted table is believed",
-        "isotherm_ingest/plan/places.py",
+        "isotherm_ingest/plan/resume_offsets.py",
         "known.is_halted or known.doubted or known.unsaid",
         "known.is_halted or known.unsaid",
         "ingest/batches/test_unlisted_topics.py::"

@@ -61,7 +61,7 @@ MUTANTS = (
         "core/planner/coldness.py",
         "    partition = partition.as_of(now_ms)\n    for",
         "    for",
-        "core/planner/test_left_behind.py::"
+        "core/planner/test_coldness_rules.py::"
         "test_a_partition_is_as_quiet_as_the_last_writes_own_time_says_once_that_is_over",
     ),
     Mutant(
@@ -69,7 +69,7 @@ MUTANTS = (
         "core/planner/coldness.py",
         "key == UNPARTITIONED and not any(field.is_current for field in around.fields)",
         "key == UNPARTITIONED",
-        "core/planner/test_left_behind.py::"
+        "core/planner/test_coldness_rules.py::"
         "test_the_partition_of_rows_without_a_value_is_quiet_once_others_have_gone_by",
     ),
     Mutant(

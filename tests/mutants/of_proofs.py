@@ -5,8 +5,8 @@ from mutants.mutant import Mutant
 PROOF = "iceberg/compaction/proof.py"
 MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 DELETES = "iceberg/manifests/deletes.py"
-CHOICE = "iceberg/compaction/choice.py"
-EXECUTOR = "iceberg/compaction/test_executor.py::"
+CHOICE = "iceberg/compaction/job_files.py"
+EXECUTOR = "iceberg/compaction/test_local_executor.py::"
 OF_DELETES = "iceberg/manifests/test_deletes.py::"
 BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 

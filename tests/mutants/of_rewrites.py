@@ -8,7 +8,7 @@ DELETED_ROWS = "iceberg/compaction/deleted_rows.py"
 ROW_SUMS = "iceberg/compaction/row_sums.py"
 CLIENT = "clients/catalog.py"
 BOUNDS = "iceberg/compaction/test_bounds.py::"
-EXECUTOR = "iceberg/compaction/test_executor.py::"
+EXECUTOR = "iceberg/compaction/test_local_executor.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 SORTING = "iceberg/compaction/test_sorting.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
@@ -18,18 +18,18 @@ WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a
 MUTANTS = (
     Mutant(
         "three deleted rows have a large file rewritten, because others of its partition are half deleted",
-        "iceberg/compaction/choice.py",
+        "iceberg/compaction/job_files.py",
         "named = heavy if heavy or has_dead else named",
         "pass",
-        "iceberg/compaction/test_choice.py::"
+        "iceberg/compaction/test_job_files.py::"
         "test_a_large_file_of_few_deleted_rows_stays_though_others_of_its_partition_have_many",
     ),
     Mutant(
         "a file stays of which deletes of several files name nobody knows how many rows",
-        "iceberg/compaction/choice.py",
+        "iceberg/compaction/job_files.py",
         "least * entry.rows and entry.identity not in named_by_others",
         "least * entry.rows",
-        "iceberg/compaction/test_choice.py::test_what_deletes_of_several_files_may_name_does_not_stay",
+        "iceberg/compaction/test_job_files.py::test_what_deletes_of_several_files_may_name_does_not_stay",
     ),
     Mutant(
         "vectors that are too many stay where they name few rows",
@@ -371,10 +371,10 @@ MUTANTS = (
     ),
     Mutant(
         "one dead delete file has every lightly deleted file rewritten",
-        "iceberg/compaction/choice.py",
+        "iceberg/compaction/job_files.py",
         "heavy if heavy or has_dead else named",
         "heavy or named",
-        "iceberg/compaction/test_choice.py::"
+        "iceberg/compaction/test_job_files.py::"
         "test_where_dead_deletes_are_what_is_due_they_go_and_no_file_is_rewritten_for_it",
     ),
 )

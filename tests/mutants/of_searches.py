@@ -20,15 +20,15 @@ MUTANTS = (
         "iceberg/store_clock.py",
         "isotherm-clock-{uuid4()}.stats",
         "isotherm-clock-{uuid4()}.txt",
-        "iceberg/test_orphans.py::"
+        "iceberg/test_orphan_search.py::"
         "test_the_file_that_tells_a_stores_time_is_found_where_it_may_not_be_deleted",
     ),
     Mutant(
         "a folder that a store lists at once is gone through to its end, whoever wants to stop",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "if number % ASKED_EVERY == 0 and is_stopped():",
         "if False:",
-        "iceberg/test_orphans.py::"
+        "iceberg/test_orphan_search.py::"
         "test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_to_stop",
     ),
     Mutant(
@@ -40,17 +40,17 @@ MUTANTS = (
     ),
     Mutant(
         "a search of which the daemon died is begun again at once",
-        "service/jobs/searches.py",
+        "service/jobs/folder_searches.py",
         'Refusal(Reason.CRASHED, "the daemon ended',
         'Refusal(Reason.STOPPED, "the daemon ended',
         FOUND + "test_a_search_that_takes_the_daemon_with_it_is_not_begun_again_at_once",
     ),
     Mutant(
         "a version that is listed twice counts twice among the newest",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "            unreached.discard_all([name])\n",
         "            pass\n",
-        "iceberg/test_orphans.py::"
+        "iceberg/test_orphan_search.py::"
         "test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay",
     ),
     Mutant(
@@ -88,7 +88,7 @@ MUTANTS = (
         "iceberg/remover.py",
         "    found &= wanted[Cause.OLD_VERSION]\n",
         "    found = set()\n",
-        "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
+        "iceberg/test_orphan_search.py::test_the_versions_that_a_table_needs_are_never_deleted",
     ),
     Mutant(
         "orphans are looked for where other tables may write",
@@ -116,35 +116,35 @@ MUTANTS = (
         "iceberg/metadata_folder.py",
         "    if version.uuid.lower() != str(table.metadata.table_uuid):\n",
         "    if False:\n",
-        "iceberg/test_orphans.py::test_what_is_no_version_of_this_table_stays",
+        "iceberg/test_orphan_search.py::test_what_is_no_version_of_this_table_stays",
     ),
     Mutant(
         "the way back to a history that was lost goes as an old version",
         "iceberg/metadata_folder.py",
         "    if version.updated_ms >= oldest_named_ms(table):\n",
         "    if False:\n",
-        "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
+        "iceberg/test_orphan_search.py::test_the_versions_that_a_table_needs_are_never_deleted",
     ),
     Mutant(
         "what was written again within the grace goes",
         "iceberg/remover.py",
         "return at_ms is not None and at_ms >= before_ms[mark.cause]",
         "return False",
-        "iceberg/test_orphans.py::test_a_file_that_was_written_again_stays",
+        "iceberg/test_orphan_search.py::test_a_file_that_was_written_again_stays",
     ),
     Mutant(
         "the way back to a lost history goes where the table has gone on past it in time",
         "iceberg/metadata_folder.py",
         'version.sequence_number is None or version.sequence_number > last:\n        return f"it may',
         'False:\n        return f"it may',
-        "iceberg/test_orphans.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
+        "iceberg/test_orphan_search.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
     ),
     Mutant(
         "a search believes a catalog that does not know all of the table",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "    if beside.history is not None:\n",
         "    if False:\n",
-        "iceberg/test_orphans.py::test_a_catalog_that_does_not_know_all_is_not_believed",
+        "iceberg/test_orphan_search.py::test_a_catalog_that_does_not_know_all_is_not_believed",
     ),
     Mutant(
         "what was found goes though another history has begun within the grace",
@@ -181,11 +181,11 @@ MUTANTS = (
         "clients/listing.py",
         '    if os.path.islink(root.rstrip("/")):',
         "    if False:",
-        "iceberg/test_orphans.py::test_a_folder_that_leads_elsewhere_is_not_searched",
+        "iceberg/test_orphan_search.py::test_a_folder_that_leads_elsewhere_is_not_searched",
     ),
     Mutant(
         "files of a table of another format are orphans",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "return deepest(str(path), self._folders) is not None",
         "return False",
         FOUND + "test_files_of_other_formats_and_tables_within_a_tables_folder_stay",
@@ -195,7 +195,7 @@ MUTANTS = (
         "iceberg/remover.py",
         "if path in before_ms and",
         "if False and",
-        "iceberg/test_orphans.py::test_a_file_that_is_written_again_while_others_are_proved_stays",
+        "iceberg/test_orphan_search.py::test_a_file_that_is_written_again_while_others_are_proved_stays",
     ),
     Mutant(
         "a number that an event made up says how far a table had come",
@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "versions of another table are looked at again at each search",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         """ and f"{home}{part}{file.name}" not in wanted.theirs""",
         "",
         "service/jobs/test_metadata_versions.py::test_versions_of_a_table_of_before_are_looked_at_once",
@@ -234,10 +234,10 @@ MUTANTS = (
     ),
     Mutant(
         "the table is searched though its history went back",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "last < wanted.seen_through:",
         "last < 0:",
-        "iceberg/test_orphans.py::test_a_table_whose_history_went_back_is_not_searched",
+        "iceberg/test_orphan_search.py::test_a_table_whose_history_went_back_is_not_searched",
     ),
     Mutant(
         "hidden files are orphans",
@@ -248,21 +248,21 @@ MUTANTS = (
     ),
     Mutant(
         "what a writer is about to commit is an orphan",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "if file.written_at_ms < before_ms:",
         "if True:",
-        "iceberg/test_orphans.py::test_a_store_lists_what_lies_in_its_folders",
+        "iceberg/test_orphan_search.py::test_a_store_lists_what_lies_in_its_folders",
     ),
     Mutant(
         "what came between the two listings is an orphan",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "if (name := name_of(file.name)) not in unreached:",
         "if not (name := name_of(file.name)):",
-        "iceberg/test_orphans.py::test_what_came_between_the_two_listings_is_not_found",
+        "iceberg/test_orphan_search.py::test_what_came_between_the_two_listings_is_not_found",
     ),
     Mutant(
         "files in the folder of another table are marked",
-        "iceberg/orphans.py",
+        "iceberg/orphan_search.py",
         "if (holder := held_by(path, wanted.neighbours, is_found=True)) is not None:",
         "if holder := None:",
         FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",

@@ -447,7 +447,7 @@ MUTANTS = (
     ),
     Mutant(
         "only a look keeps the name by which a table is known",
-        "service/tables/follow.py",
+        "service/tables/confirm_heads.py",
         "        self._seen_names.keep({loaded.table.name: uuid})\n",
         "",
         "service/tables/test_not_found.py::"
@@ -455,7 +455,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was renamed out of a namespace that nobody may list keeps its old name",
-        "service/tables/follow.py",
+        "service/tables/confirm_heads.py",
         "        self._hidden_names.ask(loaded.table)\n",
         "",
         "service/tables/test_not_found.py::"

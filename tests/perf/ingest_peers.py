@@ -18,7 +18,7 @@ from ingest import MESSAGES, rates, send_spread
 from isotherm.contract.summary import INGEST_TOKEN
 from isotherm.demo.stack import Process
 from isotherm.demo.stack.connect import JSON_WITH_SCHEMAS, Connect
-from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.lake import summary_of
 from support.changes import Source
 from support.iceberg_sink import sink_jars
@@ -82,7 +82,7 @@ def reached(lab, table):
     return [
         (
             one.timestamp_ms,
-            offsets.next_offset(offsets.decode(summary_of(one)[INGEST_TOKEN]).vector, position),
+            offset_vector.next_offset(offset_vector.decode(summary_of(one)[INGEST_TOKEN]).vector, position),
         )
         for one in lab.snapshots(table)
     ]

@@ -12,12 +12,12 @@ from isotherm_ingest.batches.fan_out import Report
 from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Found, Place
+from isotherm_ingest.plan.resume_offsets import Found, Place
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged
-from isotherm_ingest.tables.offsets import Source, encode, find_token, merge, positions_of, vector_of
+from isotherm_ingest.tables.offset_vector import Source, encode, find_token, merge, positions_of, vector_of
 from isotherm_ingest.tables.portion import Behind, Done, Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written

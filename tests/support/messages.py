@@ -18,7 +18,7 @@ from isotherm_ingest.first_readable import behind_damage
 from isotherm_ingest.kafka import BrokerError, TooLargeError
 from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
-from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
 from isotherm_ingest.workers.reading import trouble

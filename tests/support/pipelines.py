@@ -9,11 +9,11 @@ from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Found, Place
+from isotherm_ingest.plan.resume_offsets import Found, Place
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged
-from isotherm_ingest.tables.offsets import Source, Token, merge, newest, positions_of, vector_of
+from isotherm_ingest.tables.offset_vector import Source, Token, merge, newest, positions_of, vector_of
 from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written

@@ -5,7 +5,7 @@ import pyarrow as pa
 from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.kafka import BrokerError
-from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.java_table import Committed
 from isotherm_ingest.tables.portion import Group, Portion
 from isotherm_ingest.tables.upsert import Located

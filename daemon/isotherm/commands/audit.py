@@ -31,7 +31,7 @@ def show_audit(table: str, config: Path, output: Output) -> None:
         loaded = load_config(config)
         err.print(Text(f"reading the history of {table}, its files and the control topic …", style="dim"))
         # PyIceberg, Arrow and DuckDB take seconds to import, and reading takes longer.
-        from isotherm.audit.reader import read_history
+        from isotherm.audit.evidence_reader import read_history
 
         with in_the_catalog(table, loaded):
             judgements = judge(read_history(loaded, table))

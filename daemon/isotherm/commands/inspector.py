@@ -292,8 +292,8 @@ class Inspector:
             UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
         """
         from isotherm.core.orphans import Strangers
-        from isotherm.iceberg.orphans import find
-        from isotherm.service.jobs.searches import search_of
+        from isotherm.iceberg.orphan_search import find
+        from isotherm.service.jobs.folder_searches import search_of
 
         row = self.row(table)
         resolved = self.verdicts.policy_of(row)

@@ -23,8 +23,8 @@ from isotherm.core.policy.diff import FieldChange, policy_changes
 from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, Resolved
 from isotherm.core.replay.assumed import Assumed
 from isotherm.core.replay.candidates import Candidate, near
-from isotherm.core.replay.choice import Advice, Choice, choose, no_end, search, too_little
 from isotherm.core.replay.history import History
+from isotherm.core.replay.policy_choice import Advice, Choice, choose, no_end, search, too_little
 from isotherm.core.replay.trial import Figures, Trial, watched
 from isotherm.core.units import size_text, span_text
 from isotherm.runtime.clock import monotonic_s, now_ms

@@ -2,7 +2,7 @@
 
 Two kinds, because each is recognised in its own way. *Old versions* of the metadata are those that the newest version
 does not name any more. *Orphans* are all other files that no retained snapshot reaches. Both are found by listing
-(`iceberg/orphans.py`), and then go the way of every deletion: marked, and proved once more after a grace (`deletion`).
+(`iceberg/orphan_search.py`), and then go the way of every deletion: marked, and proved once more after a grace (`deletion`).
 """
 
 from collections.abc import Container

@@ -29,7 +29,7 @@ from isotherm.core.partition_state import (
     refilled,
 )
 from isotherm.core.partitions import TimeSpan, time_span
-from isotherm.core.reached import boundary_after
+from isotherm.core.stream_boundary import boundary_after
 from isotherm.core.summary_totals import gap_to, moved_counters, totals_after
 
 

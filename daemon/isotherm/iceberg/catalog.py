@@ -29,15 +29,15 @@ from isotherm.contract.identity import PartitionKey, levels_of, name_from
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
+from isotherm.iceberg.catalog_breaker import Questions
 from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
 from isotherm.iceberg.errors import translated
+from isotherm.iceberg.full_scan import scanned
 from isotherm.iceberg.identify_tables import Look, Unended
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.partition_values import may_hold
 from isotherm.iceberg.manifests.reachability import last_sequence_number
-from isotherm.iceberg.questions import Questions
-from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import (

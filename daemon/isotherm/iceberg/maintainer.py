@@ -15,7 +15,7 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
-from isotherm.iceberg import expiry, orphans
+from isotherm.iceberg import expiry, orphan_search
 from isotherm.iceberg.asking import Asking, Asks
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
@@ -319,7 +319,7 @@ class IcebergMaintainer:
         table: Table = loaded.handle
         self._looks.start(
             job_id,
-            lambda is_stopped: orphans.find(table, search, is_stopped, self._threads),
+            lambda is_stopped: orphan_search.find(table, search, is_stopped, self._threads),
             f"{search.uuid} {search.cause}",
         )
 

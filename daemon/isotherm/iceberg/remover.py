@@ -34,7 +34,7 @@ from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
-from isotherm.iceberg.orphans import ByName
+from isotherm.iceberg.orphan_search import ByName
 from isotherm.iceberg.quarantine import Taking, restored
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads

@@ -9,7 +9,7 @@ from isotherm.clients.listing import written_at_ms
 from isotherm.clients.moving import OtherFileError
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.core.quarantine import origin_of
-from isotherm.iceberg.orphans import MOST
+from isotherm.iceberg.orphan_search import MOST
 from isotherm.iceberg.quarantine import in_quarantine, put_back
 from isotherm.iceberg.threads import THREADS
 from isotherm.service.ports import LoadedTable

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from isotherm.runtime.strict_model import ConfigError
-from isotherm.runtime.yaml_complaints import complaints, locate, shown
+from isotherm.runtime.validation_errors import complaints, locate, shown
 
 MAX_FILE_BYTES = 1_000_000
 """No configuration is larger; what is, is not read."""

@@ -9,9 +9,9 @@ from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.folder_searches import Searches
 from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
-from isotherm.service.jobs.searches import Searches
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, KeyedTopic, Listener, Maintainer
@@ -22,17 +22,17 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.recount import Recount
 from isotherm.service.tables.scan_reports import ScanCounter, ScanReports
 from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.topics.announcer import Announcer
+from isotherm.service.topics.apply_events import Intake
 from isotherm.service.topics.catalog_poller import Poller
 from isotherm.service.topics.consumer import Consumer
 from isotherm.service.topics.dead_letters import SetAside
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Intake
 from isotherm.service.topics.readers import Readers
 from isotherm.service.topics.relay import Relay, Sources
 from isotherm.store.fold import Fold

@@ -10,12 +10,12 @@ from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.folder_searches import Searches
 from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
 from isotherm.service.jobs.operations import Operations
 from isotherm.service.jobs.own_commits import OwnCommits
-from isotherm.service.jobs.searches import Searches
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
@@ -30,8 +30,8 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import SecondEntries, Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.moved_tables import MovedTables
 from isotherm.service.tables.reading_time import ReadingTime
 from isotherm.service.tables.recount import Recount
@@ -40,11 +40,11 @@ from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.tables.silent_tables import SilentTables
 from isotherm.service.tables.tables_elsewhere import TablesElsewhere
 from isotherm.service.topics.announcer import Announcer
+from isotherm.service.topics.apply_events import Intake
 from isotherm.service.topics.catalog_poller import Poller
 from isotherm.service.topics.consumer import Consumer
 from isotherm.service.topics.dead_letters import SetAside
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Intake
 from isotherm.service.topics.readers import Readers
 from isotherm.service.topics.relay import Relay
 

@@ -12,7 +12,7 @@ from isotherm.contract.announcement import DAEMON, announcement
 from isotherm.contract.events import CommitEvent, PartitionChange
 from isotherm.contract.identity import PartitionKey, TableId, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, Origin, origin_of, valid_through_of
-from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.lake import TableNow, summary_of
 
 MAX_ENTRIES = 5_000
@@ -65,8 +65,8 @@ def event_of(
 
 def _source_offsets(summary: Mapping[str, str]) -> dict[str, dict[str, int]]:
     try:
-        vector = offsets.decode(summary[INGEST_TOKEN]).vector
-    except (KeyError, offsets.TokenError):
+        vector = offset_vector.decode(summary[INGEST_TOKEN]).vector
+    except (KeyError, offset_vector.TokenError):
         return {}
     return {topic: {str(number): offset for number, offset in one.items()} for topic, one in vector.items()}
 

@@ -14,9 +14,9 @@ from isotherm_ingest.batches.routing import Named, Routing
 from isotherm_ingest.batches.table_state import Front
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.marks import group_of
-from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.shares import Ranges
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.portion import Portion, Ready
 from isotherm_ingest.tables.tools import Tools

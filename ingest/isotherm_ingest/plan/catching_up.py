@@ -8,11 +8,11 @@ To wait until nothing is lacking in them could take for ever, because the front 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import readable
+from isotherm_ingest.plan.topic_metadata import Kafka
 
 Lacks = Mapping[str, Mapping[Position, tuple[int, int]]]
 """By table, what it lacks of each Kafka partition."""

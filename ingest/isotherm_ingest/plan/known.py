@@ -1,12 +1,12 @@
-"""What was last known of a table, and what it may lack: the words of `places`, which judges both."""
+"""What was last known of a table: `resume_offsets` judges by it where the table goes on."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from isotherm_ingest.plan.cuts import Since, left_of, unknown_to
-from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.holes import Hole, Lost
 from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_metadata import Kafka
 
 CUT = "*"
 """Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""
@@ -15,39 +15,6 @@ CUT = "*"
 def is_table(known: str, uuid: str) -> bool:
     """Whether a table is the one whose uuid, or the beginning of it, was known."""
     return known == uuid or (known.endswith(CUT) and uuid.startswith(known[:-1]))
-
-
-class Lost(StrEnum):
-    """How changes came to be missing."""
-
-    ROLLED_BACK = "table_rolled_back"
-    """The table has less than it had: a rollback, or a restored backup."""
-    MADE_AGAIN = "table_made_again"
-    """Another table stands under the name, or none."""
-    TOPIC_MADE_AGAIN = "topic_made_again"
-    """Another topic stands under the name: its offsets are not those that the table speaks of."""
-    RETENTION = "retention"
-    """Kafka no longer holds what the table needs next."""
-    CUT_BACK = "topic_cut_back"
-    """Kafka lost its newest messages, which the table has or was still to get, and gives their offsets to others."""
-    DAMAGED = "topic_damaged"
-    """Kafka holds what the table needs next, and no client can unpack it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Changes that the table lacks, or may lack."""
-
-    why: Lost
-    position: Position
-    needs: int
-    """The offset that the table would go on from."""
-    resumes: int
-    """The offset to go on from if the loss is accepted."""
-
-    def __str__(self) -> str:
-        topic, partition = self.position
-        return f"{self.why} ({topic}/{partition}: needs {self.needs}, could go on from {self.resumes})"
 
 
 @dataclass(frozen=True)

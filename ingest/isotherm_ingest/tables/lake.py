@@ -35,9 +35,9 @@ from isotherm.contract.identity import levels_of, name_from
 from isotherm.contract.summary import NOWHERE, as_of, taken_at
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.places import Found
+from isotherm_ingest.plan.resume_offsets import Found
 from isotherm_ingest.sql.text import quoted
-from isotherm_ingest.tables.offsets import (
+from isotherm_ingest.tables.offset_vector import (
     RECENT_TOKENS,
     Source,
     Token,

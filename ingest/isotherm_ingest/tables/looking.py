@@ -17,13 +17,13 @@ from isotherm_ingest.dead_letters import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.known import is_table
-from isotherm_ingest.plan.places import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.resume_offsets import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.shares import count_of
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.definition import (
     key_of,
@@ -32,7 +32,7 @@ from isotherm_ingest.tables.definition import (
     refuse_without,
 )
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
-from isotherm_ingest.tables.offsets import Source
+from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import SchemaFit
@@ -101,8 +101,9 @@ class Looking:
         refused = others | {group: misfit(why) for group, why in misfits.items()}
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)
-        next_vector = offsets.merge(
-            source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
+        next_vector = offset_vector.merge(
+            source.vector,
+            offset_vector.vector_of({position: end for position, (_, end) in portion.ranges.items()}),
         )
         return Look(
             now,
@@ -179,7 +180,7 @@ class Looking:
             position
             for position, end in portion.kafka.ends.items()
             if position[0] in {group.topic for group in portion.groups}
-            and (offsets.next_offset(look.source.vector, position) or 0) < end
+            and (offset_vector.next_offset(look.source.vector, position) or 0) < end
         }
         return valid_through(self._running, behind, look.valid_through_ms, clock.now_ms())
 
@@ -216,7 +217,7 @@ class Looking:
         if at.halted:
             raise Halted(self._name, at)
         said = recalled(found, known)
-        source = Source(offsets.vector_of(at.vector), portion.cluster, said.topic_ids, said.cuts)
+        source = Source(offset_vector.vector_of(at.vector), portion.cluster, said.topic_ids, said.cuts)
         return at, source, None if token is None else token.valid_through_ms
 
     def _is_ours(self, now: TableNow) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.lake import Lake
 
 

@@ -21,9 +21,9 @@ from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import Sent
 from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
-from isotherm_ingest.plan.places import Place
+from isotherm_ingest.plan.resume_offsets import Place
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.java_table import Committed, JavaTable
 from isotherm_ingest.tables.lake import Lake, TableNow, summary_of
 from isotherm_ingest.tables.looking import Looking
@@ -113,7 +113,7 @@ class TableWriter:
             return Written(0, committed)
         landed, place = committed
         self._tell(portion, done.survey, landed.snapshot_id, clock.monotonic_s() - started_s)
-        vector = offsets.positions_of(look.source.vector)
+        vector = offset_vector.positions_of(look.source.vector)
         return Written(done.survey.rows, replace(place, vector=vector), landed.now)
 
     def forget(self, ready: Ready, done: Done) -> None:
@@ -211,11 +211,11 @@ class TableWriter:
 
     def _summary(self, portion: Portion, look: Look, boundary_ms: int | None) -> dict[str, str]:
         summary = {
-            offsets.TOKEN_VERSION: "1",
+            offset_vector.TOKEN_VERSION: "1",
             INGEST_PIPELINE: self._tools.pipeline,
-            INGEST_TOKEN: offsets.encode(look.source),
-            offsets.TOKEN_BATCH: str(portion.batch),
-            offsets.TOKEN_TABLE: look.now.uuid,
+            INGEST_TOKEN: offset_vector.encode(look.source),
+            offset_vector.TOKEN_BATCH: str(portion.batch),
+            offset_vector.TOKEN_TABLE: look.now.uuid,
         }
         if boundary_ms is not None:
             summary[INGEST_VALID_THROUGH] = str(boundary_ms)

@@ -9,7 +9,7 @@ from isotherm.core.planner.run_policy_tests import judge_case
 from isotherm.core.policy.fields import RULES
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.strict_model import ConfigError
-from isotherm.runtime.yaml_complaints import MAX_COMPLAINTS
+from isotherm.runtime.validation_errors import MAX_COMPLAINTS
 from isotherm.runtime.yaml_reader import parse_yaml
 
 WORDS = st.sampled_from(

@@ -7,7 +7,7 @@ import pytest
 
 from isotherm.core.policy.policy import Cold, Compact, Policy
 from isotherm.core.replay.candidates import MOST, Candidate
-from isotherm.core.replay.choice import Advice, choose, search
+from isotherm.core.replay.policy_choice import Advice, choose, search
 from isotherm.core.replay.replay import replay
 from isotherm.core.replay.trial import POINTS, tried, watched
 from support.builders import DAY, HOUR, MIB, MINUTE

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.tables.offsets import Source
+from isotherm_ingest.tables.offset_vector import Source
 from support.messages import TOMBSTONE, envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 

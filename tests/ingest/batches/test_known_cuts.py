@@ -7,7 +7,7 @@ import pytest
 from isotherm_ingest.batches.cut_topics import CutTopics
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.plan.cuts import Cut
-from isotherm_ingest.plan.kafka import Kafka
+from isotherm_ingest.plan.topic_metadata import Kafka
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)
 FIRST, SECOND = Cut(7, 400, 500), Cut(9, 300, 450)

@@ -1,7 +1,7 @@
 """The front of a topic: what was seen through, and what becomes of it when the topic changes."""
 
-from isotherm_ingest.plan.kafka import Kafka
 from isotherm_ingest.plan.shares import Window
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.plan.topics import Topic
 
 

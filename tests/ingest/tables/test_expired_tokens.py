@@ -13,10 +13,11 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.known_in_marks import known_of
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.known import Known, Lost
+from isotherm_ingest.plan.holes import Lost
+from isotherm_ingest.plan.known import Known
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
-from isotherm_ingest.tables.offsets import Source, encode
+from isotherm_ingest.tables.offset_vector import Source, encode
 from isotherm_ingest.tables.portion import Halted
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools

@@ -14,7 +14,7 @@ from pyiceberg.table.sorting import SortOrder
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm_ingest.tables.lake import TableNow
-from isotherm_ingest.tables.offsets import Source, encode
+from isotherm_ingest.tables.offset_vector import Source, encode
 
 
 class History:

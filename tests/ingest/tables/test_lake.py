@@ -15,7 +15,7 @@ from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.tables.lake import NEWEST_SNAPSHOTS, Lake
-from isotherm_ingest.tables.offsets import RECENT_TOKENS, Source, encode
+from isotherm_ingest.tables.offset_vector import RECENT_TOKENS, Source, encode
 from isotherm_ingest.tables.refusals import must_be_written
 from support.servers import http_server
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.places import Place
+from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.portion import Behind, Portion, wanted_from
 
 A, B = ("orders", 0), ("orders", 1)

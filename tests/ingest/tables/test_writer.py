@@ -15,10 +15,10 @@ from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Place
+from isotherm_ingest.plan.resume_offsets import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
-from isotherm_ingest.tables.offsets import Source, encode
+from isotherm_ingest.tables.offset_vector import Source, encode
 from isotherm_ingest.tables.portion import Behind, Done, Group, Ready
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools

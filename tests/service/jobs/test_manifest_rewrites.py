@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.exceptions import ForbiddenError
 
-from isotherm.audit.reader import commits_of
+from isotherm.audit.evidence_reader import commits_of
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict

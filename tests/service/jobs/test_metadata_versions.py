@@ -8,8 +8,8 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from isotherm.core.model.jobs import Action
-from isotherm.iceberg.orphans import find
-from isotherm.service.jobs.searches import search_of
+from isotherm.iceberg.orphan_search import find
+from isotherm.service.jobs.folder_searches import search_of
 from support.lab import started, uuid_of
 from support.searching import ended, files, filled, pass_by, plant, rows
 

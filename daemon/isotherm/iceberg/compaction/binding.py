@@ -24,7 +24,7 @@ from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.core.policy.sort_text import NONE, TABLE
 from isotherm.iceberg.compaction.asked_order import asked_order
-from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
+from isotherm.iceberg.compaction.job_files import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import oldest_data

@@ -8,8 +8,8 @@ import sys
 from contextlib import suppress
 from multiprocessing import connection
 
-from isotherm.iceberg.compaction import child
-from isotherm.iceberg.compaction.child import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
+from isotherm.iceberg.compaction import rewrite_process
+from isotherm.iceberg.compaction.rewrite_process import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
 from isotherm.runtime.clock import monotonic_s
 
 LAST_WAIT_S = 5
@@ -27,7 +27,7 @@ class ForkServer:
                 [
                     sys.executable,
                     "-P",
-                    child.__file__,
+                    rewrite_process.__file__,
                     *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0)),
                 ],
                 env={**os.environ, **FEW_ARENAS},

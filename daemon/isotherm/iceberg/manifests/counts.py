@@ -29,7 +29,7 @@ from isotherm.clients.manifests.reading import Manifest
 from isotherm.contract.identity import PartitionKey, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket
-from isotherm.core.reached import by_rows
+from isotherm.core.stream_boundary import by_rows
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
 from isotherm.iceberg.manifests.live import file_kind

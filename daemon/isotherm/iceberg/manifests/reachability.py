@@ -15,8 +15,8 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
+from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.manifests.snapshot_files import Named, SnapshotFiles, among
-from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.iceberg.threads import THREADS, Threads
 

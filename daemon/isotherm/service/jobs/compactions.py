@@ -36,10 +36,10 @@ from isotherm.service.ports import (
     Unavailable,
 )
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
+from isotherm.service.topics.apply_events import Taken, Touched
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Taken, Touched
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 

@@ -35,8 +35,8 @@ from isotherm.service.ports import (
     Maintainer,
 )
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.readers import Readers
 from isotherm.store.fold import Fold

@@ -15,9 +15,9 @@ from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import EventSource, LoadedTable, Message
 from isotherm.service.rounds.verdicts import Verdicts
-from isotherm.service.tables.follow import Follower
+from isotherm.service.tables.confirm_heads import Follower
+from isotherm.service.topics.apply_events import Intake, Taken, in_pieces
 from isotherm.service.topics.holds import Holds
-from isotherm.service.topics.intake import Intake, Taken, in_pieces
 from isotherm.store.fold import Fold
 
 DRAIN_TIMEOUT_S = 5.0

@@ -7,7 +7,7 @@ from isotherm.core.model.jobs import CompactionJob, Outcome
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Maintainer, TableMissing, Unavailable
-from isotherm.service.tables.follow import Follower
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.loads_in_time import loaded_in_time
 from isotherm.service.topics.announcer import Announcer
 from isotherm.store.fold import Fold

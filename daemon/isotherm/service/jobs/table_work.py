@@ -6,8 +6,8 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, CompactionJob
 from isotherm.core.planner.view import Flight
 from isotherm.service.jobs.expiries import Expiries
+from isotherm.service.jobs.folder_searches import Searches
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
-from isotherm.service.jobs.searches import Searches
 from isotherm.store.ledger import Operation
 
 

@@ -15,8 +15,8 @@ from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.rounds.admission import Admission, work_key
 from isotherm.service.rounds.verdicts import Verdicts
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
 from isotherm.store.fold import Fold
 
 BEGIN_FOR_S = 20.0

@@ -16,8 +16,8 @@ from isotherm.core.observations import EventsLost, RoundPlanned, TrySoon
 from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
+from isotherm.service.jobs.folder_searches import CAUSES
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
-from isotherm.service.jobs.searches import CAUSES
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
@@ -26,8 +26,8 @@ from isotherm.service.rounds.look_order import LookOrder
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.verdicts import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.survey import Survey
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier, Doubt
-from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.lost_time import LostTime
 from isotherm.service.tables.moved_tables import MovedTables
 from isotherm.service.tables.silent_tables import SilentTables

@@ -12,8 +12,8 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.observations import PartitionsRecounted, StateDrifted
 from isotherm.core.partitions import label
 from isotherm.service.ports import Catalog, Listener, TooLong
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.reading_time import A_SAMPLE_FOR_S
 from isotherm.store.fold import Fold, TableRow
 

@@ -19,8 +19,8 @@ from isotherm.store.ledger.deletions import HAS_BEFORE, JOB_BEFORE, Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.places import Places
-from isotherm.store.ledger.positions import ReadPositions
 from isotherm.store.ledger.quarantine import Quarantine
+from isotherm.store.ledger.reader_positions import ReadPositions
 from isotherm.store.ledger.reads import ReadTables
 from isotherm.store.ledger.rows import from_row
 from isotherm.store.ledger.schema import VALUES, VERSIONS

@@ -15,7 +15,7 @@ from isotherm.contract.summary import (
     property_name,
     taken_at,
 )
-from isotherm_ingest.tables.offsets import (
+from isotherm_ingest.tables.offset_vector import (
     Source,
     TokenError,
     decode,

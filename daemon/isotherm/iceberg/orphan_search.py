@@ -29,10 +29,10 @@ from isotherm.core.orphans import (
     is_orphan_by_name,
 )
 from isotherm.iceberg import metadata_folder
+from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.quarantine import in_quarantine
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads

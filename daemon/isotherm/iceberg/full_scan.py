@@ -16,7 +16,7 @@ from isotherm.core.appends import NO_APPENDS, Appends, Arrival
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partition_state import PartitionState
-from isotherm.core.reached import boundary_of_rows
+from isotherm.core.stream_boundary import boundary_of_rows
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.snapshots import operation_of, summary_of
 from isotherm.iceberg.values import added_manifests, change_of

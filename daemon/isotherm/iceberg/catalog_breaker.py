@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 from isotherm.clients.retries import is_shortage
 from isotherm.iceberg.errors import is_no_answer, is_time_out, translated
-from isotherm.iceberg.silent_tables import SilentTables
 from isotherm.iceberg.threads import Threads
+from isotherm.iceberg.unanswered_tables import SilentTables
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import (
     NotAsked,

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
-from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.known import Hole, Known, Lost, is_other, is_table
+from isotherm_ingest.plan.holes import Hole, Lost
+from isotherm_ingest.plan.known import Known, is_other, is_table
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.stretches import goes_on
+from isotherm_ingest.plan.topic_metadata import Kafka
 
 OnHole = Literal["halt", "backfill", "accept"]
 

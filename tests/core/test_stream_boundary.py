@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.reached import boundary_of_rows, by_rows
+from isotherm.core.stream_boundary import boundary_of_rows, by_rows
 from support.builders import HOUR, HOURLY, MINUTE, added, key
 
 BEGINS = 100 * HOUR

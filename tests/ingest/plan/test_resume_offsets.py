@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm_ingest.plan.cuts import Cut
-from isotherm_ingest.plan.kafka import Kafka
-from isotherm_ingest.plan.known import Known, Lost
-from isotherm_ingest.plan.places import Found, place
+from isotherm_ingest.plan.holes import Lost
+from isotherm_ingest.plan.known import Known
+from isotherm_ingest.plan.resume_offsets import Found, place
+from isotherm_ingest.plan.topic_metadata import Kafka
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)
 TOPICS = {"shop.orders"}

@@ -31,8 +31,8 @@ from isotherm.core.observations import EventApplied, EventSeen, Heard
 from isotherm.core.partition_state import StateError
 from isotherm.core.state import Applied
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
+from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import FATAL
-from isotherm.service.tables.follow import Follower
 from isotherm.service.tables.reading_time import EVENTS_FOR_S
 from isotherm.service.topics.batch import Batch
 from isotherm.service.topics.dead_letters import SetAside

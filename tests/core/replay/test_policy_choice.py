@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from isotherm.contract.summary import Origin
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.candidates import Candidate
-from isotherm.core.replay.choice import AS_GOOD, WORTH, Advice, choose, is_beaten, no_end, too_little
+from isotherm.core.replay.policy_choice import AS_GOOD, WORTH, Advice, choose, is_beaten, no_end, too_little
 from isotherm.core.replay.trial import Figures, Trial, watched
 from support.builders import HOUR, KIB, MINUTE
 from support.nights import ON

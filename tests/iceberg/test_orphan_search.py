@@ -15,8 +15,8 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.core.quarantine import FOLDER
-from isotherm.iceberg import metadata_folder, orphans
-from isotherm.iceberg.orphans import Others, find
+from isotherm.iceberg import metadata_folder, orphan_search
+from isotherm.iceberg.orphan_search import Others, find
 from isotherm.iceberg.remover import sweep
 from isotherm.iceberg.stopping import Stopped, never
 from isotherm.iceberg.values import loaded_table
@@ -172,7 +172,7 @@ def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):
         listed.append(folder)
         return files_below(io, folder)
 
-    monkeypatch.setattr(orphans, "files_below", files)
+    monkeypatch.setattr(orphan_search, "files_below", files)
 
     assert [one.path.rpartition("/")[2] for one in found(table.refresh()).orphans] == ["before.parquet"]
 
@@ -191,7 +191,7 @@ def test_what_shows_only_at_the_second_listing_that_a_folder_is_anothers_keeps_i
         listed.append(folder)
         return reversed(list(files_below(io, folder)))
 
-    monkeypatch.setattr(orphans, "files_below", files)
+    monkeypatch.setattr(orphan_search, "files_below", files)
     result = found(table.refresh())
 
     assert (result.files, [one.path.rpartition("/")[2] for one in result.orphans]) == (1, ["mine.parquet"])
@@ -213,7 +213,7 @@ def test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_s
     # Seven: two are named, two more are young, and of the three others one is among the newest that stay.
     once = oldest()
     monkeypatch.setattr(
-        orphans, "files_below", lambda io, folder: (some + some for some in files_below(io, folder))
+        orphan_search, "files_below", lambda io, folder: (some + some for some in files_below(io, folder))
     )
 
     assert once == oldest() == (2, [path.name for path in every[:2]])
@@ -229,7 +229,7 @@ def test_while_it_goes_through_what_a_store_lists_together_it_is_asked_whether_t
         listed.append(folder)
         return iter([many])
 
-    monkeypatch.setattr(orphans, "files_below", files)
+    monkeypatch.setattr(orphan_search, "files_below", files)
 
     def is_stopped():
         asked.append(True)
@@ -265,7 +265,7 @@ def test_the_file_that_tells_a_stores_time_is_found_where_it_may_not_be_deleted(
 def test_more_files_than_can_be_compared_are_said_to_be_too_many(on_disk, monkeypatch):
     table = on_disk.create()
     on_disk.append(table, 1)
-    monkeypatch.setattr(orphans, "MOST", 2)
+    monkeypatch.setattr(orphan_search, "MOST", 2)
 
     result = find(table.refresh(), search_of(table))
 

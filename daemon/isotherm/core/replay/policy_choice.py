@@ -1,6 +1,6 @@
 """Chooses one of the policies that were tried on a table's history, and says why.
 
-A pure function of the trials. Its laws (`tests/core/replay/test_choice.py`):
+A pure function of the trials. Its laws (`tests/core/replay/test_policy_choice.py`):
 
 - It never chooses a policy that costs readers more and writers more than another one that was tried.
 - The order of the trials matters only for ties.

@@ -5,7 +5,7 @@ from pyiceberg.exceptions import ForbiddenError, NoSuchTableError, ServerError
 from requests.exceptions import ReadTimeout
 
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.silent_tables import LONG_S, MANY, REMEMBERED, SilentTables
+from isotherm.iceberg.unanswered_tables import LONG_S, MANY, REMEMBERED, SilentTables
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import NotAsked, Refused, TableMissing, TableSilent, Unavailable
 

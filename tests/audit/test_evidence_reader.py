@@ -23,8 +23,15 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, PrimitiveType, TimestampType
 
 from isotherm.audit.evidence import RowsCompared
+from isotherm.audit.evidence_reader import (
+    Kept,
+    commits_of,
+    compared,
+    files_checked,
+    kept_in_ledger,
+    rules_in_force,
+)
 from isotherm.audit.intents import ancestors
-from isotherm.audit.reader import Kept, commits_of, compared, files_checked, kept_in_ledger, rules_in_force
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey

@@ -42,7 +42,7 @@ from isotherm.contract.events import (
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key, scalar
 from isotherm.contract.summary import JOB_ID, POLICY_HASH, WINDOW_ID, committed_at_of, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
-from isotherm.kafka.past import read_past
+from isotherm.kafka.topic_history import read_past
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.policies.policy_folder import in_force
