@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from isotherm.runtime import logs
-from isotherm_ingest.plan.cuts import Cut
+from isotherm_ingest.plan.cut_backs import Cut
 from isotherm_ingest.plan.known import CUT
 
 MOST_TEXT = 4_000

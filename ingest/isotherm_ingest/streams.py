@@ -17,7 +17,7 @@ from isotherm.runtime.strict_model import StrictModel
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
-from isotherm_ingest.plan.resume_offsets import OnHole
+from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")

@@ -8,7 +8,7 @@ from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.core import observations as seen
 from isotherm.service.rounds.rounds import STRANGERS_AT_ONCE
-from isotherm.service.topics.apply_events import MAX_STRANGERS, PIECE
+from isotherm.service.topics.events_to_state import MAX_STRANGERS, PIECE
 from isotherm.store.fold.writers import MAX_ANNOUNCERS, MAX_BYTES, MAX_INTENTS, MAX_STRANGERS_BYTES, MAX_WORDS
 from support.forged import AN_HOUR_MS, hear, intent, verdicts, with_debt
 from support.lab import event_of, of, settle, started, uuid_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.orphans import is_orphan_by_name
+from isotherm.core.orphan_findings import is_orphan_by_name
 from isotherm.core.quarantine import folder_in, origin_of, place_for
 
 HOMES = ("s3://lake/shop/orders", "s3://lake/shop/orders/", "file:///wh/orders", "/wh/orders", "hdfs://nn/o")

@@ -7,7 +7,7 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.transforms import BucketTransform
 
 from isotherm.core.observations import EventApplied, StateDrifted, TableScanned
-from isotherm.service.topics import apply_events
+from isotherm.service.topics import events_to_state
 from isotherm.store.fold import BYTES_OF_PARTITION, JOURNAL_LENGTH
 from support.lab import Lab, believed, counted
 
@@ -205,7 +205,7 @@ def test_of_wide_commits_fewer_are_taken_on_faith(lab, monkeypatch):
     table = lab.create()
     lab.append(table, 1)
     service = following(lab, table)
-    monkeypatch.setattr(apply_events, "JOURNAL_BYTES", 2 * BYTES_OF_PARTITION)
+    monkeypatch.setattr(events_to_state, "JOURNAL_BYTES", 2 * BYTES_OF_PARTITION)
     for _ in range(3):
         lab.append(table, 2)
     hear(service)

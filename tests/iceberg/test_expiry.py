@@ -7,13 +7,13 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
-from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import SetPartitionStatisticsUpdate
 
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import as_of, taken_at
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
+from isotherm.iceberg.expiry import expire, newest_tokens, read
 from isotherm.iceberg.manifests.reachability import left_behind, reached
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
@@ -27,7 +27,6 @@ from support.expiring import (
     expired,
     ids,
     load,
-    rows,
     swept,
 )
 from support.faults import FaultyCatalog
@@ -86,18 +85,6 @@ def reach_of(table: Table) -> set[str]:
     return found
 
 
-def test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go(table: Table) -> None:
-    known = ids(table)
-    table.manage_snapshots().create_tag(known[1], "q3").commit()
-    table.refresh().manage_snapshots().create_branch(known[2], "b").commit()
-    table.refresh().append(rows(98), branch="b")
-    table.refresh().append(rows(99), branch="b")
-
-    everything = [one.snapshot_id for one in table.refresh().metadata.snapshots]
-
-    assert still_going(table.metadata, everything, now_ms()) == (known[0], *known[2:-1])
-
-
 def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> None:
     known = ids(table)
     home = normalised(table.metadata.location)
@@ -147,26 +134,6 @@ def test_statistics_of_partitions_go_with_their_snapshot(catalog: Any, table: Ta
     assert left.snapshot_id == known[-1]
     assert f"file://{home}/metadata/partition-stats-old.parquet" in found.gone
     assert Path(home, "metadata", "partition-stats-new.parquet").exists()
-
-
-# --- somebody comes in between
-
-
-def test_a_tag_that_comes_in_between_is_not_dropped(catalog: Any, table: Table) -> None:
-    going = ids(table)[:3]
-    reading = read(table, going, now_ms())
-
-    def tagging(real: Any, *arguments: Any) -> Any:
-        if len(load(catalog).metadata.refs) == 1:
-            load(catalog).manage_snapshots().create_tag(going[1], "q3").commit()
-        return real(*arguments)
-
-    outcome = expired(FaultyCatalog(catalog, tagging), reading).outcome
-
-    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "stale")
-    assert set(going) < set(ids(table))
-    assert "q3" in table.metadata.refs
-    assert contents(table, going[1]) == [0, 1]
 
 
 def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> None:
@@ -374,47 +341,3 @@ def test_of_what_stays_an_expiry_reads_only_the_next_snapshot(catalog: Any, tabl
     assert reading.damage == ""
     assert len([path for path in reading.files if path.endswith(".parquet")]) == 3
     assert (found.gone, set(found.postponed)) == ((), set(reading.files))
-
-
-# --- what branches and tags keep
-
-
-@pytest.mark.parametrize(
-    ("keeps", "left"),
-    [
-        ({}, [4]),
-        ({"min_snapshots_to_keep": 3}, [2, 3, 4]),
-        ({"max_snapshot_age_ms": 3_600_000}, [0, 1, 2, 3, 4]),
-        ({"max_snapshot_age_ms": 1}, [4]),
-    ],
-)
-def test_a_branch_keeps_of_its_history_what_it_states(
-    catalog: Any, table: Table, keeps: Any, left: Any
-) -> None:
-    known = ids(table)
-    branch(table, "audit", known[4], **keeps)
-    reading = read(table.refresh(), known[:-1], now_ms() + 60_000)
-
-    assert [place for place, one in enumerate(known[:5]) if one not in reading.snapshots] == left
-    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
-    swept(table, reading)
-    every_snapshot_reads(table)
-
-
-def test_what_mains_own_ref_states_is_kept_too(catalog: Any, table: Table) -> None:
-    known = ids(table)
-    ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=known[-1], min_snapshots_to_keep=4)
-    catalog.commit_table(table, (), (ref,))
-
-    assert still_going(load(catalog).metadata, known, now_ms()) == tuple(known[:-4])
-
-
-def test_the_tables_properties_speak_for_a_branch_that_states_nothing(catalog: Any, table: Table) -> None:
-    known = ids(table)
-    branch(table, "audit", known[4])
-    with table.refresh().transaction() as change:
-        change.set_properties({"history.expire.min-snapshots-to-keep": "2"})
-
-    going = still_going(load(catalog).metadata, known, now_ms())
-
-    assert [place for place, one in enumerate(known[:5]) if one not in going] == [3, 4]

@@ -13,7 +13,7 @@ from isotherm.clients import storage
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.orphans import Found
+from isotherm.core.orphan_findings import Found
 from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder, orphan_search
 from isotherm.iceberg.orphan_search import Others, find

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from isotherm_ingest.mark_text import MOST_TEXT, Mark, decoded, encoded, names_of, unmarked
-from isotherm_ingest.plan.cuts import Cut
+from isotherm_ingest.plan.cut_backs import Cut
 from isotherm_ingest.plan.known import is_table
 
 WORDS = [

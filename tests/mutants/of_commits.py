@@ -573,10 +573,10 @@ MUTANTS = (
     # Manifests by partition
     Mutant(
         "a partition's entries are divided between two manifests",
-        "iceberg/manifests/regrouping.py",
+        "iceberg/manifests/split_by_partition.py",
         "if not found or (is_new and len(found[-1]) >= size):",
         "if not found or len(found[-1]) >= size:",
-        "iceberg/manifests/test_regrouping.py::test_no_partition_is_in_two_and_none_is_lost",
+        "iceberg/manifests/test_split_by_partition.py::test_no_partition_is_in_two_and_none_is_lost",
     ),
     Mutant(
         "what left while manifests were regrouped comes back",

@@ -13,7 +13,7 @@ MUTANTS = (
     ),
     Mutant(
         "wide commits are taken on faith as long as narrow ones",
-        "service/topics/apply_events.py",
+        "service/topics/events_to_state.py",
         "return believed_bytes > JOURNAL_BYTES",
         "return False",
         "histories/test_found.py::test_of_wide_commits_fewer_are_taken_on_faith",

@@ -7,7 +7,7 @@ BARRIER = "service/tables/failing_tables.py"
 FOLLOW = "service/tables/confirm_heads.py"
 MISSING = "service/tables/missing_tables.py"
 OF_MISSING = "service/tables/test_not_found.py::"
-INTAKE = "service/topics/apply_events.py"
+INTAKE = "service/topics/events_to_state.py"
 LAYERS = "service/jobs/test_layers.py::"
 
 MUTANTS = (

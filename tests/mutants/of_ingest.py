@@ -11,7 +11,7 @@ STATE = "isotherm_ingest/batches/table_state.py"
 OF_UNLISTED = "ingest/batches/test_unlisted_topics.py::"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
 OF_GROWING = "ingest/batches/test_growing_topics.py::"
-OF_CUTS = "ingest/batches/test_cut_topics.py::"
+OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     Mutant(
         "what nobody can unpack is passed by in silence",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "holes.append(Hole(Lost.DAMAGED, position, after, beyond))",
         "pass",
         OF_DAMAGE + "test_a_batch_that_nobody_can_unpack_halts_its_table_alone_and_says_what_to_do",
@@ -86,14 +86,14 @@ MUTANTS = (
     ),
     Mutant(
         "a token that knows of a later cut than the marks is newer than all that its table gets from then on",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "newest_of(since, kafka.newest_cuts(judged)),",
         "{**since, **kafka.newest_cuts(judged)},",
         OF_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
     ),
     Mutant(
         "a table whose token has expired while it was halted is filled with all that it has",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "hole.why == Lost.ROLLED_BACK and not is_untold",
         "hole.why == Lost.ROLLED_BACK",
         OF_CUTS + "test_a_table_whose_token_has_expired_while_a_cut_halted_it_gets_nothing_twice",
@@ -114,22 +114,22 @@ MUTANTS = (
     ),
     Mutant(
         "a leader that the others have left behind is believed that the topic was cut back",
-        "isotherm_ingest/batches/cut_topics.py",
+        "isotherm_ingest/batches/cut_back_topics.py",
         "        if not doubtful:\n",
         "        if True:\n",
-        "ingest/batches/test_known_cuts.py::"
+        "ingest/batches/test_known_cut_backs.py::"
         "test_an_end_before_what_was_read_is_believed_once_it_is_said_again",
     ),
     Mutant(
         "a hole where a topic was cut back closes by itself when the topic has grown",
-        "isotherm_ingest/batches/cut_topics.py",
+        "isotherm_ingest/batches/cut_back_topics.py",
         'self._found[position] = self._ids.get(topic, ""), with_cut(self.of(position), cut)',
         "pass",
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
     ),
     Mutant(
         "a driver that begins knows nothing of the cuts that the one before has seen",
-        "isotherm_ingest/batches/cut_topics.py",
+        "isotherm_ingest/batches/cut_back_topics.py",
         "self._found[position] = mark.topic_id, mark.cuts",
         "pass",
         OF_CUTS + "test_what_comes_in_the_place_of_lost_messages_is_written_once_somebody_may",
@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     Mutant(
         "where Kafka began is taken for what a table was seen through to",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "    if known.is_noted(position):\n        return (through",
         "    if not known.uuid:\n        return (through",
         OF_LATER_TOPICS
@@ -365,7 +365,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table whose token has expired says nothing of its other topics in the next one",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "    found = recalled(found, known)\n",
         "",
         "ingest/tables/test_expired_tokens.py::test_the_next_token_says_what_the_table_has_of_all_its_topics",
@@ -490,7 +490,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a table has of which nobody knows counts as nothing",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "is_untold = found.is_unknown or (",
         "is_untold = (",
         "ingest/tables/test_expired_tokens.py::"
@@ -551,7 +551,7 @@ MUTANTS = (
     ),
     Mutant(
         "where a rollback is filled, what came later comes before it",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "if position[0] in filled and position not in (found.vector or {}):",
         "if False:",
         "ingest/batches/test_rollbacks.py::test_where_a_rollback_is_filled_a_partition_that_came_later_waits_once_more",
@@ -566,7 +566,7 @@ MUTANTS = (
     ),
     Mutant(
         "a new table is halted by what retention takes while it is brought up",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "if hole.why in {Lost.RETENTION, Lost.DAMAGED} and hole.resumes <= passed.get(hole.position, 0):",
         "if False:",
         "ingest/batches/test_shared_topics.py::"
@@ -590,10 +590,10 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was made again and has as much goes back behind its own vector",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "if not is_table(known.uuid, found.uuid) and (has is None or has < through):",
         "if not is_table(known.uuid, found.uuid):",
-        "ingest/plan/test_resume_offsets.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
+        "ingest/plan/test_resume_or_halt.py::test_what_was_made_again_and_has_as_much_lacks_nothing",
     ),
     Mutant(
         "what the marks say of a topic that is listed later is not taken up",
@@ -604,7 +604,7 @@ MUTANTS = (
     ),
     Mutant(
         "what the front has passed had nothing for a table whose own token says otherwise",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "if not _is_stale(one, known, kafka) and not _is_its_own_word(one, found, known)",
         "if not _is_stale(one, known, kafka)",
         OF_UNLISTED
@@ -697,7 +697,7 @@ MUTANTS = (
     ),
     Mutant(
         "which topic sorts first says which of two tables of a name is the newer one",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "    known = None if known is None else known.as_found(found.uuid)\n",
         "",
         OF_UNLISTED
@@ -765,7 +765,7 @@ MUTANTS = (
     ),
     Mutant(
         "what could not be judged of a halted table is believed",
-        "isotherm_ingest/plan/resume_offsets.py",
+        "isotherm_ingest/plan/resume_or_halt.py",
         "known.is_halted or known.doubted or known.unsaid",
         "known.is_halted or known.unsaid",
         "ingest/batches/test_unlisted_topics.py::"

@@ -12,7 +12,7 @@ MUTANTS = (
     ),
     Mutant(
         "what version 1 does not say of an entry is taken for another entry",
-        "iceberg/manifests/rewriting.py",
+        "iceberg/manifests/which_become_one.py",
         "    if isinstance(value, Enum):\n        return value.value\n",
         "",
         "iceberg/compaction/test_rewritten_manifests.py::test_a_table_that_was_upgraded_has_its_manifests_rewritten[0]",
@@ -26,10 +26,10 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was just upgraded to version 3 is due for what is not done",
-        "iceberg/manifests/rewriting.py",
+        "iceberg/manifests/which_become_one.py",
         "    small = _alike(with_ids(metadata, held)).values()\n",
         "    small = _alike(held).values()\n",
-        "iceberg/manifests/test_rewriting.py::test_one_whose_rows_get_their_ids_from_the_next_commit_is_neither_needless_nor_rewritten",
+        "iceberg/manifests/test_which_become_one.py::test_one_whose_rows_get_their_ids_from_the_next_commit_is_neither_needless_nor_rewritten",
     ),
     Mutant(
         "two partition fields of one type are written so that Java cannot read them",

@@ -33,10 +33,10 @@ MUTANTS = (
     ),
     Mutant(
         "all that a search finds is held",
-        "core/orphans.py",
+        "core/orphan_findings.py",
         "if len(self._held) >= 2 * self._told:",
         "if False:",
-        "core/test_orphans.py::test_no_more_is_held_than_twice_what_is_told_however_much_there_is",
+        "core/test_orphan_findings.py::test_no_more_is_held_than_twice_what_is_told_however_much_there_is",
     ),
     Mutant(
         "a search of which the daemon died is begun again at once",
@@ -241,7 +241,7 @@ MUTANTS = (
     ),
     Mutant(
         "hidden files are orphans",
-        "core/orphans.py",
+        "core/orphan_findings.py",
         "return not is_hidden and",
         "return True and",
         "service/jobs/test_orphans.py::test_orphans_go_and_nothing_else_does",
@@ -269,7 +269,7 @@ MUTANTS = (
     ),
     Mutant(
         "a folder in which most looks like orphans is believed",
-        "core/orphans.py",
+        "core/orphan_findings.py",
         "if is_little or found.files <= found.listed * max_share:",
         "if True:",
         "service/jobs/test_orphans.py::test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",

@@ -12,7 +12,7 @@ from isotherm_ingest.batches.fan_out import Report
 from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.resume_offsets import Found, Place
+from isotherm_ingest.plan.resume_or_halt import Found, Place
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties

@@ -9,7 +9,7 @@ from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.resume_offsets import Found, Place
+from isotherm_ingest.plan.resume_or_halt import Found, Place
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged

@@ -5,7 +5,7 @@ from itertools import chain
 import psutil
 from tenacity import retry, retry_if_not_result, retry_if_result, stop_after_delay, wait_fixed
 
-from isotherm.iceberg.compaction import rewrite_process
+from isotherm.iceberg.compaction import fork_program
 
 _SOON = {"wait": wait_fixed(0.01), "stop": stop_after_delay(60)}
 
@@ -17,7 +17,7 @@ def rewrites_of(pid: int) -> list[psutil.Process]:
 
 def fork_servers_of(pid: int) -> list[psutil.Process]:
     """The programs themselves."""
-    return [one for one in _children(psutil.Process(pid)) if rewrite_process.__file__ in _command(one)]
+    return [one for one in _children(psutil.Process(pid)) if fork_program.__file__ in _command(one)]
 
 
 @retry(retry=retry_if_not_result(len), retry_error_callback=lambda state: state.outcome.result(), **_SOON)

@@ -16,7 +16,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.parquet.table_description import described
 from isotherm_ingest.batches.fan_out import done_of, filled_of
 from isotherm_ingest.decode.debezium_messages import CHANGE, as_type
-from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.spark_session import FORCED
 from isotherm_ingest.streams import MIRROR_PROPERTIES
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow

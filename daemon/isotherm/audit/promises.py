@@ -1,7 +1,7 @@
 """Do the promises hold? Rules that judge a table's history after the fact.
 
 Pure: `Evidence` goes in, five judgements come out. The evidence is gathered elsewhere, by a reader of the table, the
-control topic and the ledger (`reader`), or by the demo's witness, which also saw what has expired since.
+control topic and the ledger (`evidence_reader`), or by the demo's witness, which also saw what has expired since.
 
 The rules share nothing with the code that decides and commits (coldness, planner, state, stores): what they have to
 know of partitions and time is written down here a second time, on purpose. A judgement is *proved*, *broken*, or

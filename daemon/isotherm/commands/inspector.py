@@ -33,7 +33,7 @@ from isotherm.store.ledger.quarantine import Quarantined
 
 if TYPE_CHECKING:
     from isotherm.core.model.refusals import Refusal
-    from isotherm.core.orphans import Found
+    from isotherm.core.orphan_findings import Found
     from isotherm.core.replay.assumed import Assumed
     from isotherm.core.replay.history import History
     from isotherm.iceberg.catalog import IcebergCatalog
@@ -291,7 +291,7 @@ class Inspector:
         Raises:
             UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
         """
-        from isotherm.core.orphans import Strangers
+        from isotherm.core.orphan_findings import Strangers
         from isotherm.iceberg.orphan_search import find
         from isotherm.service.jobs.folder_searches import search_of
 

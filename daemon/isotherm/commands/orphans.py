@@ -18,7 +18,7 @@ from isotherm.commands.terminal import EXIT_ERROR, err, inspector_of, out, plain
 from isotherm.core.deletion import Cause
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphans import Found, Orphan, finding_text, too_many
+from isotherm.core.orphan_findings import Found, Orphan, finding_text, too_many
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.quarantine import origin_of
 from isotherm.core.units import clock_text, size_text

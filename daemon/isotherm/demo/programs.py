@@ -17,7 +17,7 @@ import psutil
 
 from isotherm.demo.files import DemoFolder
 from isotherm.demo.stack.process import Process, group_members
-from isotherm.iceberg.compaction import rewrite_process as rewriter
+from isotherm.iceberg.compaction import fork_program as rewriter
 from isotherm.runtime.clock import monotonic_s
 
 EXPECTED_WITHIN_S = 30

@@ -1,7 +1,7 @@
 """Questions to the catalog: one that did not answer is left alone for a while, and is told from a table that hangs.
 
 Where no answer comes about a table, the catalog is asked for something that costs it little. If it answers that, only the
-table waits (`silent_tables`). If it is silent there too, it is away as a whole: nothing else is asked for a moment.
+table waits (`unanswered_tables`). If it is silent there too, it is away as a whole: nothing else is asked for a moment.
 """
 
 from collections.abc import Callable, Iterator

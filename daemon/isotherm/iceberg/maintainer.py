@@ -13,7 +13,7 @@ from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.orphans import Found, Strangers
+from isotherm.core.orphan_findings import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphan_search
 from isotherm.iceberg.asking import Asking, Asks

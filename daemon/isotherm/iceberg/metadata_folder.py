@@ -18,7 +18,7 @@ from isotherm.clients.storage import ends_of
 from isotherm.contract.paths import is_plain, normalised, taken_for
 from isotherm.contract.summary import committed_at_of
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
-from isotherm.core.orphans import Strangers
+from isotherm.core.orphan_findings import Strangers
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.snapshots import summary_of
 from isotherm.iceberg.stopping import IsStopped, Stopped

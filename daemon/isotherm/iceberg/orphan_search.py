@@ -20,7 +20,7 @@ from isotherm.contract.identity import name_from
 from isotherm.contract.paths import deepest, folder, is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.orphans import (
+from isotherm.core.orphan_findings import (
     Found,
     Orphan,
     Strangers,

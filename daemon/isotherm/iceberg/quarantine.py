@@ -16,7 +16,7 @@ from isotherm.clients.listing import files_below, written_at_ms
 from isotherm.clients.moving import OtherFileError, link_below, move
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.core.deletion import Cause, Finding, Verdict, held_by
-from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
+from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
 from isotherm.core.quarantine import folder_in, origin_of, place_for
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import Threads

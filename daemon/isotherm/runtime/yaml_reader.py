@@ -1,6 +1,6 @@
 """How any YAML file of ours is read: once, into a frozen model that refuses what it does not know.
 
-What a bad file is told is worded in `yaml_complaints`.
+What a bad file is told is worded in `validation_errors`.
 """
 
 import re

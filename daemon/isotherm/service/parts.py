@@ -28,10 +28,10 @@ from isotherm.service.tables.recount import Recount
 from isotherm.service.tables.scan_reports import ScanCounter, ScanReports
 from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.topics.announcer import Announcer
-from isotherm.service.topics.apply_events import Intake
 from isotherm.service.topics.catalog_poller import Poller
 from isotherm.service.topics.consumer import Consumer
 from isotherm.service.topics.dead_letters import SetAside
+from isotherm.service.topics.events_to_state import Intake
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.readers import Readers
 from isotherm.service.topics.relay import Relay, Sources

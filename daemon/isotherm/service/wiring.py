@@ -40,10 +40,10 @@ from isotherm.service.tables.seen_names import SeenNames
 from isotherm.service.tables.silent_tables import SilentTables
 from isotherm.service.tables.tables_elsewhere import TablesElsewhere
 from isotherm.service.topics.announcer import Announcer
-from isotherm.service.topics.apply_events import Intake
 from isotherm.service.topics.catalog_poller import Poller
 from isotherm.service.topics.consumer import Consumer
 from isotherm.service.topics.dead_letters import SetAside
+from isotherm.service.topics.events_to_state import Intake
 from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.readers import Readers
 from isotherm.service.topics.relay import Relay

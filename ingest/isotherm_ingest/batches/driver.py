@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches, Reader
-from isotherm_ingest.batches.cut_topics import CutTopics, seen_of
+from isotherm_ingest.batches.cut_back_topics import CutTopics, seen_of
 from isotherm_ingest.batches.damage import Damage
 from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.marking import Marking

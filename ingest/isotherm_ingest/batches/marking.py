@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-from isotherm_ingest.batches.cut_topics import CutTopics
+from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.known_in_marks import known_of, named, of_topics, with_known
 from isotherm_ingest.mark_text import Mark

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.cuts import Since
+from isotherm_ingest.plan.cut_backs import Since
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known, is_table
 from isotherm_ingest.plan.position import Position
-from isotherm_ingest.plan.resume_offsets import OnHole, Place
+from isotherm_ingest.plan.resume_or_halt import OnHole, Place
 from isotherm_ingest.plan.retries import more
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.portion import Portion

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.batches.cut_topics import CutTopics
+from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
 from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState, least, needs
@@ -21,7 +21,7 @@ from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_m
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.position import Position
-from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka

@@ -1,9 +1,9 @@
-"""What was last known of a table: `resume_offsets` judges by it where the table goes on."""
+"""What was last known of a table: `resume_or_halt` judges by it where the table goes on."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from isotherm_ingest.plan.cuts import Since, left_of, unknown_to
+from isotherm_ingest.plan.cut_backs import Since, left_of, unknown_to
 from isotherm_ingest.plan.holes import Hole, Lost
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topic_metadata import Kafka

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from isotherm_ingest.plan.cuts import Cut, Cuts, Since, left_of, unknown_to
+from isotherm_ingest.plan.cut_backs import Cut, Cuts, Since, left_of, unknown_to
 from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.stretches import Stretches
 

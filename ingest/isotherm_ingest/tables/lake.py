@@ -35,7 +35,7 @@ from isotherm.contract.identity import levels_of, name_from
 from isotherm.contract.summary import NOWHERE, as_of, taken_at
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.resume_offsets import Found
+from isotherm_ingest.plan.resume_or_halt import Found
 from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.tables.offset_vector import (
     RECENT_TOKENS,
@@ -223,7 +223,7 @@ class TableNow:
         return next(iter(deque(self.ancestry(), maxlen=1)), None)
 
     def found(self, token: Token | None) -> Found:
-        """What the table says of a pipeline's progress by this token of it, as `plan.places` judges it."""
+        """What the table says of a pipeline's progress by this token of it, as `plan.resume_or_halt` judges it."""
         return Found(
             self.uuid,
             None if token is None else positions_of(token.source.vector),

@@ -19,7 +19,7 @@ from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.known import is_table
 from isotherm_ingest.plan.position import Position
-from isotherm_ingest.plan.resume_offsets import Found, OnHole, Place, exceeded, place, recalled
+from isotherm_ingest.plan.resume_or_halt import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.streams import Stream

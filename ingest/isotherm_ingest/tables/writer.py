@@ -21,7 +21,7 @@ from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import Sent
 from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
-from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.java_table import Committed, JavaTable

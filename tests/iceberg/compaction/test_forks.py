@@ -49,7 +49,7 @@ def test_a_job_imports_nothing_more(catalog: Any, job: CompactionJob, tmp_path: 
     (tmp_path / "job").write_bytes(pickle.dumps(asked))
     program = """
         import pickle, sys
-        from isotherm.iceberg.compaction import rewrite_process
+        from isotherm.iceberg.compaction import fork_program
         child.warm_up()
         before = set(sys.modules)
         from isotherm.iceberg.compaction.rewrite import attempt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.portion import Behind, Portion, wanted_from
 

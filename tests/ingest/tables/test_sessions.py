@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.batches.cut_topics import CutTopics
+from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.spark_session import FORCED

@@ -15,7 +15,7 @@ from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.resume_offsets import Place
+from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.offset_vector import Source, encode

@@ -5,7 +5,7 @@ import pytest
 from isotherm.contract.events import Intent, encode
 from isotherm.contract.identity import PartitionKey
 from isotherm.runtime.clock import now_ms
-from isotherm.service.topics.apply_events import Touched
+from isotherm.service.topics.events_to_state import Touched
 from support.deleting import clock_wrong, followed
 from support.lab import EXPIRING, Lab, uuid_of, with_a_job
 

@@ -7,7 +7,7 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.planner.minor import ENOUGH_APPENDS
-from isotherm.service.topics.apply_events import Touched
+from isotherm.service.topics.events_to_state import Touched
 from support.lab import EAGER, Lab, of, settle, started, until_a_job_runs, uuid_of, wait_for_children
 
 MINOR = EAGER.replace("quiet_for: 0s", "quiet_for: 1m").replace(

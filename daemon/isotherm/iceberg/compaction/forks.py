@@ -1,4 +1,4 @@
-"""The daemon's side of the program that forks for each rewrite (`child`): starts it, and knows how its jobs end."""
+"""The daemon's side of the program that forks for each rewrite (`fork_program`): starts it, and knows how its jobs end."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ import sys
 from contextlib import suppress
 from multiprocessing import connection
 
-from isotherm.iceberg.compaction import rewrite_process
-from isotherm.iceberg.compaction.rewrite_process import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
+from isotherm.iceberg.compaction import fork_program
+from isotherm.iceberg.compaction.fork_program import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
 from isotherm.runtime.clock import monotonic_s
 
 LAST_WAIT_S = 5
@@ -27,7 +27,7 @@ class ForkServer:
                 [
                     sys.executable,
                     "-P",
-                    rewrite_process.__file__,
+                    fork_program.__file__,
                     *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0)),
                 ],
                 env={**os.environ, **FEW_ARENAS},

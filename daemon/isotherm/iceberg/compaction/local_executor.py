@@ -1,7 +1,7 @@
-"""The local executor: each rewrite in a process of its own.
+"""The local executor: each rewrite in a process of its own, which it ends where it is cancelled or past its deadline.
 
 So it can be cancelled at once, its memory goes back to the system, and its crash is its own. Each is forked from a program
-that has imported everything already (`child`; a fork of the daemon would copy locks that its threads hold). That one runs
+that has imported everything already (`fork_program`; a fork of the daemon would copy locks that its threads hold). That one runs
 while jobs come, and dies with the thread that started it, by the kernel's hand, and with it each job. A job runs with low
 priority. It gets values and gives values; files it writes under names that follow from the job id.
 

@@ -4,7 +4,7 @@ Deletes on files that stay become one file, if the job says so (`delete_files`).
 
 It holds one batch of rows and one row group at a time, what is sorted at once (`sorting`), and the positions that
 deletes name: memory does not grow with the partition. Files get names that follow from the job id alone, so that whatever a crash leaves behind can be found
-(`names.leftovers`). Nothing here touches a catalog or decides what counts. It runs in a process of its own (`child`), and
+(`names.leftovers`). Nothing here touches a catalog or decides what counts. It runs in a process of its own (`fork_program`), and
 may be killed at any moment.
 """
 

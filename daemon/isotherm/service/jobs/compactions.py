@@ -38,7 +38,7 @@ from isotherm.service.ports import (
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.topics.apply_events import Taken, Touched
+from isotherm.service.topics.events_to_state import Taken, Touched
 from isotherm.service.topics.holds import Holds
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation

@@ -14,7 +14,7 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import FolderSearched
-from isotherm.core.orphans import GRACE_MS, Found, Strangers, finding_text, too_many
+from isotherm.core.orphan_findings import GRACE_MS, Found, Strangers, finding_text, too_many
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text

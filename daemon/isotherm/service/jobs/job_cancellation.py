@@ -2,7 +2,7 @@
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.topics.apply_events import Touched
+from isotherm.service.topics.events_to_state import Touched
 
 
 def disturbance(touched: Touched, partition: PartitionKey | None, *, is_beside: bool) -> Refusal | None:

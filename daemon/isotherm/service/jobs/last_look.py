@@ -16,7 +16,7 @@ from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import EventSource, LoadedTable, Message
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.confirm_heads import Follower
-from isotherm.service.topics.apply_events import Intake, Taken, in_pieces
+from isotherm.service.topics.events_to_state import Intake, Taken, in_pieces
 from isotherm.service.topics.holds import Holds
 from isotherm.store.fold import Fold
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from isotherm.contract.identity import TableId
 from isotherm.core.deletion import Cause, Seen
 from isotherm.core.observations import QuarantineCounted
-from isotherm.core.orphans import GRACE_MS, Found
+from isotherm.core.orphan_findings import GRACE_MS, Found
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.policy.precedence import Resolved
 from isotherm.core.quarantine import FOLDER

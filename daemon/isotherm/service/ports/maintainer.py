@@ -8,7 +8,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphans import Found, Strangers
+from isotherm.core.orphan_findings import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
 from isotherm.service.ports.catalog import GoOn, LoadedTable
 from isotherm.service.ports.errors import Unavailable

@@ -1,7 +1,7 @@
 """From what the catalog says to state: heads are confirmed.
 
 Before anything is done to a table its head is confirmed: the catalog's metadata is loaded, every change that came from
-an event alone (`intake`) is compared with it, what was not announced is applied from the manifests, what is not in the
+an event alone (`events_to_state`) is compared with it, what was not announced is applied from the manifests, what is not in the
 history any more, or was never true, is undone, and where no path leads from the one to the other the table is scanned. So lost, doubled,
 late, reordered and forged events delay; they never mislead.
 """

@@ -17,8 +17,8 @@ from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ports import EventSource, Listener, Message
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
-from isotherm.service.topics.apply_events import Intake, Taken, in_pieces
 from isotherm.service.topics.dead_letters import SetAside
+from isotherm.service.topics.events_to_state import Intake, Taken, in_pieces
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from isotherm_ingest.plan.cuts import Cut, Since, left_of, newest_of, unknown_to, unread
+from isotherm_ingest.plan.cut_backs import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.holes import Hole, Lost
 from isotherm_ingest.plan.known import Known, is_other, is_table
 from isotherm_ingest.plan.position import Position

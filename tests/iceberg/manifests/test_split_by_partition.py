@@ -10,7 +10,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.typedef import Record
 
 from isotherm.clients.manifests.reading import READ_VERSION
-from isotherm.iceberg.manifests.regrouping import MOST_BYTES, MOST_ENTRIES, alike, divided
+from isotherm.iceberg.manifests.split_by_partition import MOST_BYTES, MOST_ENTRIES, alike, divided
 
 DATA, DELETES = ManifestContent.DATA, ManifestContent.DELETES
 

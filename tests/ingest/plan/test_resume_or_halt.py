@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.plan.cuts import Cut
+from isotherm_ingest.plan.cut_backs import Cut
 from isotherm_ingest.plan.holes import Lost
 from isotherm_ingest.plan.known import Known
-from isotherm_ingest.plan.resume_offsets import Found, place
+from isotherm_ingest.plan.resume_or_halt import Found, place
 from isotherm_ingest.plan.topic_metadata import Kafka
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm_ingest.batches.cut_topics import CutTopics
+from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.mark_text import Mark
-from isotherm_ingest.plan.cuts import Cut
+from isotherm_ingest.plan.cut_backs import Cut
 from isotherm_ingest.plan.topic_metadata import Kafka
 
 P, Q = ("shop.orders", 0), ("shop.orders", 1)

@@ -20,7 +20,7 @@ from isotherm.clients.manifests.reading import first_row_id
 from isotherm.core.planner.whole_table import MANIFEST_BYTES
 from isotherm.iceberg.manifests.merging import Limits, clear, packed
 from isotherm.iceberg.manifests.partition_values import partition_type
-from isotherm.iceberg.manifests.regrouping import Comparable, comparable
+from isotherm.iceberg.manifests.split_by_partition import Comparable, comparable
 from isotherm.iceberg.manifests.writing import next_row_id
 
 SMALL = 0.75

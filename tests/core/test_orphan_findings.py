@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.orphans import Orphan, Unneeded
+from isotherm.core.orphan_findings import Orphan, Unneeded
 
 ORPHANS = st.builds(
     Orphan, st.integers(0, 200).map("data/{}.parquet".format), st.integers(0, 9), st.integers(0, 5)

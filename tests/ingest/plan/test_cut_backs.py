@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.plan.cuts import MOST, Cut, left_of, unknown_to, unread, with_cut
+from isotherm_ingest.plan.cut_backs import MOST, Cut, left_of, unknown_to, unread, with_cut
 
 P = ("shop.orders", 0)
 SOME = st.lists(st.integers(0, 20), max_size=MOST)
