@@ -107,7 +107,7 @@ def processes_of(server: ConnectServer) -> list[psutil.Process]:
     found = []
     for one in family:
         with suppress(psutil.Error):  # it ends just now
-            if any("compaction/rewrite_process.py" in part for part in one.cmdline()):
+            if any("compaction/fork_program.py" in part for part in one.cmdline()):
                 found.append(one)
     return found
 

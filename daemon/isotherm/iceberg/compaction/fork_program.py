@@ -1,4 +1,4 @@
-"""The program in which rewrites run. `forks` starts it as a script: `rewrite_process.py SOCKET PARENT MEMORY`.
+"""The program in which rewrites run. `forks` starts it as a script: `fork_program.py SOCKET PARENT MEMORY`.
 
 It imports what a rewrite needs once, and forks for each job that the socket brings. Importing takes several times as long
 as a small job. Each job still has a process of its own, so its memory goes back when it ends. This program does nothing
