@@ -10,6 +10,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
+from iceberg.compaction.test_commit_conflicts import PASSED, REFUSED
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import CompactionJob, ExecutorName, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
@@ -22,11 +23,13 @@ from isotherm.iceberg.compaction.spark_task import TASKS, Task, asked, run
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.config import ExecutorsConfig, SparkExecutorConfig
+from support.faults import FaultyCatalog
 from support.in_process import InProcess
 from support.lab import Lab, of, settle
 from support.one_partition import NAME, on_disk
-from support.rewriting import commit
+from support.rewriting import bound, commit
 from support.spark_connect import ConnectServer
+from support.two_partitions import OURS, assert_done, assert_failed, contents
 
 KILLS_WITHIN_S = 30
 """Spark waits some seconds for a task that is to end."""
@@ -192,6 +195,40 @@ def test_workers_without_isotherm_are_told_with_a_remedy(
     server.stop()
     assert isinstance(refused, Refusal)
     assert (refused.reason, "give Spark's workers" in refused.why) == (Reason.UNSUPPORTED, True)
+
+
+@pytest.fixture(scope="module")
+def warm(server: ConnectServer) -> Iterator[SparkExecutor]:
+    executor = SparkExecutor(server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
+    yield executor
+    executor.stop()
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("what", [*REFUSED, *PASSED])
+def test_who_wins_a_race_against_what_spark_wrote_is_who_wins_it_here(
+    two_partitions: Any, warm: SparkExecutor, what: str
+) -> None:
+    table = two_partitions.load_table(NAME)
+    job, seen_there = bound(table, OURS), list[Any]()
+    start(warm, two_partitions, job)
+    rewrite = ended(warm)[job.job_id]
+    assert isinstance(rewrite, Rewrite), rewrite
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        if not seen_there:
+            happens = PASSED[what] if what in PASSED else REFUSED[what][1]
+            happens(two_partitions.load_table(NAME))
+            head = two_partitions.load_table(NAME).metadata.current_snapshot_id
+            seen_there.extend([head, contents(two_partitions)])
+        return real(*arguments)
+
+    outcome = commit(FaultyCatalog(two_partitions, racing), job, rewrite)
+
+    if what in PASSED:
+        assert_done(two_partitions, outcome, seen_there[1])
+    else:
+        assert_failed(two_partitions, outcome, REFUSED[what][0], job, seen_there[0])
 
 
 @pytest.mark.stack
