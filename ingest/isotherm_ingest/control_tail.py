@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from isotherm.runtime import clock, logs
 from isotherm.runtime.kafka_client import kafka_client
@@ -17,10 +17,13 @@ TIMEOUT_S = 2.0
 """For the list of the topic's partitions, which is asked for when nothing is read yet."""
 AGAIN_AFTER_S = 30.0
 """Where the topic could not be read, it is tried again after this."""
-READ_FOR_S = 2.0
-"""What has not come by then is passed over: it is old, and whoever asks for a window asks again."""
+READ_FOR_S = 1.0
+"""In which batches wait. What has not been read by then is read in the next turn."""
+FROM_THE_END_S = 600.0
+"""After this it begins anew at the end: the topic may have more partitions, and what is far behind helps nobody."""
 AT_ONCE = 500
 QUEUED_KB = 4096
+"""Of what comes between two turns, so much waits here; a flood of more is read late."""
 
 
 class ControlTail:
@@ -38,25 +41,26 @@ class ControlTail:
         self._monotonic_s = monotonic_s
         self._consumer: Consumer | None = None
         self._not_before_s = float("-inf")
+        self._begun_s = 0.0
 
     def read(self) -> list[bytes]:
-        """What came since the last call; nothing where the topic cannot be read, and at the first call."""
+        """What is here by now, without waiting for more; nothing where the topic cannot be read, and at the first call."""
+        if self._consumer is not None and self._monotonic_s() - self._begun_s >= FROM_THE_END_S:
+            self._not_before_s = float("-inf")
+            self.close()
         if self._consumer is None:
             self._begin()
         found: list[bytes] = []
         consumer, until_s = self._consumer, self._monotonic_s() + READ_FOR_S
-        while consumer is not None:
+        while consumer is not None and self._monotonic_s() < until_s:
             try:
-                some = consumer.consume(AT_ONCE, 0.05 if found else 0)
+                some = consumer.consume(AT_ONCE, 0)
             except KafkaException as err:
-                self._give_up(err)
+                self._tell(err)
+                self.close()
                 break
             found += [value for one in some if one.error() is None and (value := one.value()) is not None]
             if not some:
-                break
-            if self._monotonic_s() >= until_s:
-                found.clear()
-                self._give_up(None)
                 break
         return found
 
@@ -79,21 +83,20 @@ class ControlTail:
             },
         )
         try:
-            known = consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics[self._topic]
-            consumer.assign([TopicPartition(self._topic, number, OFFSET_END) for number in known.partitions])
+            numbers = self._partitions(consumer)
+            consumer.assign([TopicPartition(self._topic, number, OFFSET_END) for number in numbers])
         except KafkaException as err:
             self._tell(err)
             consumer.close()
             return
-        self._consumer = consumer
+        self._consumer, self._begun_s = consumer, now_s
 
-    def _give_up(self, err: KafkaException | None) -> None:
-        """Begin anew at the end, at once or, after an error, in a while."""
-        if err is None:
-            self._not_before_s = float("-inf")
-        else:
-            self._tell(err)
-        self.close()
+    def _partitions(self, consumer: Consumer) -> list[int]:
+        """The topic's partitions; raises KafkaException where it has none: it is being made, or nobody may see it."""
+        known = consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics[self._topic]
+        if known.error is not None or not known.partitions:
+            raise KafkaException(known.error or KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return list(known.partitions)
 
     def _tell(self, err: KafkaException) -> None:
         logs.get().warning("control_topic_unread", topic=self._topic, error=err.args[0].str())

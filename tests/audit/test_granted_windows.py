@@ -68,6 +68,34 @@ def test_what_no_window_covers_is_a_breach(windows, why):
     assert why in found.evidence[0]
 
 
+@pytest.mark.parametrize(
+    "later",
+    [granted(113_000), granted(105_000, length_ms=1), granted(113_000, writer="mallory", length_ms=60_000)],
+    ids=["the same again", "a shorter one", "another's, after it"],
+)
+def test_what_a_writer_says_later_takes_nothing_back(later):
+    if later.event.writer == "mallory":
+        later = replace(later, at_ms=109_000)
+
+    assert judged([asked(), granted(), later]).verdict is Judged.PROVED
+
+
+@pytest.mark.parametrize(
+    ("windows", "why"),
+    [
+        ([granted(101_000), asked(105_000)], "no window that it names was asked for and granted"),
+        ([asked(length_ms=1_000), granted()], "over 8000 ms before"),
+        ([asked(), granted(writer="shop"), granted(112_000, writer="web")], "granted 2000 ms after it"),
+    ],
+    ids=["granted before it was asked for", "no longer than asked for", "one of two came too late"],
+)
+def test_a_window_is_what_was_asked_for_and_then_granted_by_each(windows, why):
+    found = judged(windows)
+
+    assert found.verdict is Judged.BROKEN
+    assert why in found.evidence[0]
+
+
 def test_whoever_writes_in_a_window_ends_it():
     ours = replace(rewrite(3, 110_000, FIVE), window_ids=("w",))
     found = judged([asked(), granted()], WRITTEN, write(2, 105_000, NINE), ours)

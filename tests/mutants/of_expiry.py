@@ -255,8 +255,8 @@ MUTANTS = (
     Mutant(
         "a history that was cut keeps all that is left",
         "iceberg/whole_history.py",
-        "if not ancestors or ancestors[-1].parent_snapshot_id is not None:",
-        "if not ancestors:",
+        "        before = _Line(is_whole=True) if at is None else found.get(at, _CUT)\n",
+        "        before = _Line(is_whole=True)\n",
         "iceberg/test_whole_history.py::test_a_history_that_was_cut_before_need_not_be_kept",
     ),
     Mutant(
@@ -587,15 +587,15 @@ MUTANTS = (
     Mutant(
         "Flink's history is needed from its last upsert on alone",
         "iceberg/whole_history.py",
-        "    return max((snapshot.timestamp_ms + PLACE_FOR_MS for snapshot in of_flink), default=0)",
-        "    return max((snapshot.timestamp_ms + PLACE_FOR_MS for snapshot in of_flink if _is_upsert(snapshot)), default=0)",
+        "    newest_ms = max(before.newest_ms or 0, snapshot.timestamp_ms)\n",
+        "    newest_ms = snapshot.timestamp_ms if _is_upsert(snapshot) else before.newest_ms\n",
         "iceberg/test_whole_history.py::test_a_history_in_which_flink_upserts_is_needed_for_two_weeks_after_its_last_commit[added-dvs]",
     ),
     Mutant(
         "a sink of Flink that has only inserted so far loses its history",
         "iceberg/whole_history.py",
-        "if not _has_keys(metadata) and not any(",
-        "if not any(",
+        "and (keyed or one.is_upserted)",
+        "and one.is_upserted",
         "iceberg/test_whole_history.py::test_a_sink_that_knows_its_rows_by_keys_and_has_only_inserted_may_upsert_next[identifier fields]",
     ),
     Mutant(

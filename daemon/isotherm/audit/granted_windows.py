@@ -47,7 +47,7 @@ def _against(
     for story in told_stories(history):
         if story.holds(touch.partition, commit.committed_at_ms - MARGIN_MS, history.intent_cap_ms):
             return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before", None
-    heads = {one.event.snapshot_id for one in said if isinstance(one.event, WindowGranted)}
+    heads = {one.event.snapshot_id for one in _grants(said) if isinstance(one.event, WindowGranted)}
     for other in before:
         if other.snapshot_id in heads:
             return None, None
@@ -59,20 +59,41 @@ def _against(
 def _not_asked(said: Sequence[SaidOfWindow], touch: Touch) -> str | None:
     """Why there was no such window of the partition, or None where there was."""
     requests = [one.event for one in said if isinstance(one.event, WindowRequested)]
-    if not requests or not any(isinstance(one.event, WindowGranted) for one in said):
+    if not requests or not _grants(said):
         return "no window that it names was asked for and granted"
     if all(one.partitions is not None and touch.partition not in one.partitions for one in requests):
         return "the window that it names was asked for other partitions"
     return None
 
 
+def _grants(said: Sequence[SaidOfWindow]) -> list[SaidOfWindow]:
+    """What each writer has granted: its first word after the request.
+
+    A message may come twice, and anybody may write one: what is said later takes nothing back.
+    """
+    asked_ms = min((one.at_ms for one in said if isinstance(one.event, WindowRequested)), default=None)
+    found: dict[str, SaidOfWindow] = {}
+    for one in said:
+        if (
+            isinstance(one.event, WindowGranted)
+            and asked_ms is not None
+            and one.at_ms >= asked_ms - MARGIN_MS
+        ):
+            found.setdefault(one.event.writer, one)
+    return list(found.values())
+
+
 def _when(said: Sequence[SaidOfWindow], at_ms: int) -> str | None:
     """Why a window was not open at a time, or None where it was."""
-    for one in said:
+    asked_ms = min((one.event.length_ms for one in said if isinstance(one.event, WindowRequested)), default=0)
+    for one in (*_grants(said), *(one for one in said if isinstance(one.event, WindowClosed))):
         match one.event:
             case WindowGranted() if at_ms < one.at_ms - MARGIN_MS:
                 return f"its window was granted {one.at_ms - at_ms} ms after it"
-            case WindowGranted() if (late_ms := at_ms - one.at_ms - one.event.length_ms) > MARGIN_MS:
+            # No more than was asked for.
+            case WindowGranted() if (
+                late_ms := at_ms - one.at_ms - min(one.event.length_ms, asked_ms)
+            ) > MARGIN_MS:
                 return f"its window was over {late_ms} ms before"
             case WindowClosed() if at_ms - one.at_ms > MARGIN_MS:
                 return f"its window was closed {at_ms - one.at_ms} ms before"

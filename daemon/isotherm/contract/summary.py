@@ -80,6 +80,7 @@ PICKED_FROM = "source-snapshot-id"
 """The staged snapshot that a cherry-pick has published."""
 
 
+_INGEST = "ingest."
 _FLINK = "flink."
 
 
@@ -89,12 +90,17 @@ def token_of(summary: Mapping[str, str]) -> str:
     Of Flink it is a run of a writer: `writer_of` names the writer.
     """
     if INGEST_TOKEN in summary:
-        return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
+        return f"{_INGEST}{summary.get(INGEST_PIPELINE, '')}"
     if FLINK_CHECKPOINT in summary:
         return f"{_FLINK}{summary.get(FLINK_OPERATOR, '')}/{summary.get(FLINK_JOB, '')}"
     if SPARK_QUERY in summary:
         return f"spark.{summary[SPARK_QUERY]}"
     return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
+
+
+def pipeline_of(token: str) -> str:
+    """The pipeline of Isotherm's ingest that keeps its place under a name of `token_of`; empty where it is another's."""
+    return token.removeprefix(_INGEST) if token.startswith(_INGEST) else ""
 
 
 def writer_of(token: str) -> str:

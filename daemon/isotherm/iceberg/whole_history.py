@@ -7,7 +7,8 @@ ancestor"), and so does the job each time it is started again. It is so in Icebe
 `IcebergFilesCommitter`), and in its sources up to August 2026. A history that was cut before is no reason to keep the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -17,7 +18,7 @@ from isotherm.contract.properties import says
 from isotherm.contract.summary import ADDED_EQUALITY_DELETES, ADDED_VECTORS, FLINK_CHECKPOINT
 from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.core.planner.retention import PLACE_FOR_MS
-from isotherm.iceberg.snapshots import history, summary_of
+from isotherm.iceberg.snapshots import summary_of
 
 
 def whole_until_ms(metadata: TableMetadata) -> int:
@@ -27,27 +28,61 @@ def whole_until_ms(metadata: TableMetadata) -> int:
     """
     if metadata.format_version < WITH_ROW_IDS:
         return 0
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    parents = {snapshot_id: snapshot.parent_snapshot_id for snapshot_id, snapshot in snapshots.items()}
-    heads = {
+    heads = [
         ref.snapshot_id for ref in metadata.refs.values() if ref.snapshot_ref_type is SnapshotRefType.BRANCH
-    }
+    ]
     if metadata.current_snapshot_id is not None:
-        heads.add(metadata.current_snapshot_id)
+        heads.append(metadata.current_snapshot_id)
+    found = _by_flink(metadata, heads)
+    keyed = _has_keys(metadata)
     return max(
-        (_of_branch(metadata, [snapshots[one] for one in history(parents, head)]) for head in heads),
+        (
+            one.newest_ms + PLACE_FOR_MS
+            for one in map(found.get, heads)
+            if one is not None and one.is_whole and one.newest_ms is not None and (keyed or one.is_upserted)
+        ),
         default=0,
     )
 
 
-def _of_branch(metadata: TableMetadata, ancestors: Sequence[Snapshot]) -> int:
-    """The same of one branch, by its head and what came before, the newest first."""
-    if not ancestors or ancestors[-1].parent_snapshot_id is not None:
-        return 0
-    of_flink = [snapshot for snapshot in ancestors if FLINK_CHECKPOINT in summary_of(snapshot)]
-    if not _has_keys(metadata) and not any(map(_is_upsert, of_flink)):
-        return 0
-    return max((snapshot.timestamp_ms + PLACE_FOR_MS for snapshot in of_flink), default=0)
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a snapshot's history says of Flink, itself included."""
+
+    is_whole: bool
+    """It begins with a snapshot without a parent."""
+    newest_ms: int | None = None
+    """When Flink committed last."""
+    is_upserted: bool = False
+
+
+_CUT = _Line(is_whole=False)
+
+
+def _by_flink(metadata: TableMetadata, heads: Iterable[int]) -> dict[int, _Line]:
+    """The same of each snapshot in the history of one of these, by id: each is looked at once, however many branches share it."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    if not any(FLINK_CHECKPOINT in summary_of(snapshot) for snapshot in snapshots.values()):
+        return {}
+    found: dict[int, _Line] = {}
+    for head in heads:
+        line: list[Snapshot] = []
+        at: int | None = head
+        while at is not None and at not in found and at in snapshots:
+            found[at] = _CUT  # until it is known: a damaged history may lead in a circle
+            line.append(snapshots[at])
+            at = snapshots[at].parent_snapshot_id
+        before = _Line(is_whole=True) if at is None else found.get(at, _CUT)
+        for snapshot in reversed(line):
+            before = found[snapshot.snapshot_id] = _with(before, snapshot)
+    return found
+
+
+def _with(before: _Line, snapshot: Snapshot) -> _Line:
+    if FLINK_CHECKPOINT not in summary_of(snapshot):
+        return before
+    newest_ms = max(before.newest_ms or 0, snapshot.timestamp_ms)
+    return _Line(before.is_whole, newest_ms, before.is_upserted or _is_upsert(snapshot))
 
 
 def _has_keys(metadata: TableMetadata) -> bool:

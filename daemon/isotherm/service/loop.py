@@ -46,6 +46,7 @@ class Service(Wiring):
         for what, turn in (
             ("cancelling rewrites of tables that moved", self.compactions.cancel_moved),
             ("cancelling expiries of tables that moved", self.expiries.cancel_moved),
+            ("cancelling rewrites of manifests of tables that moved", self.manifests.cancel_moved),
             ("cancelling searches of tables that moved", self.searches.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),

@@ -144,6 +144,7 @@ class Wiring(Parts):
             halt=self.holds.halt,
             reading_time=ReadingTime(self.health, self.monotonic_s),
             seen_names=self.seen_names,
+            disturb=self.granted.disturb,
         )
         self.intake = Intake(
             fold=self.fold,
@@ -235,6 +236,7 @@ class Wiring(Parts):
             last_look=last_look,
             verdicts=self.verdicts,
             owned=self.owned,
+            holds=self.holds,
             compactions=self.compactions,
             own_commits=own_commits,
             deletions=self.deletions,

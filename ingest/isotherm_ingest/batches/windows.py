@@ -26,6 +26,8 @@ from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.known import is_table
 from isotherm_ingest.tables.lake import Lake
 
+GRANT_FOR_S = 2.0
+"""For so long tables are looked at and grants are sent in one turn, in which batches wait. What is left is asked for anew."""
 REST = 10
 """A table that was left alone is not so again before so many times as long has passed."""
 
@@ -106,6 +108,7 @@ class Windows:
             # Who asks anew has given up what it asked for before.
             if uuid in wanted or self._monotonic_s() >= one.state.window_until_s:
                 self._end(uuid)
+        until_s, is_well = self._monotonic_s() + GRANT_FOR_S, True
         for request in wanted.values():
             mine = [
                 (name, state)
@@ -113,9 +116,14 @@ class Windows:
                 if state.known is not None and is_table(state.known.uuid, request.table_uuid)
             ]
             for name, state in mine[:1]:
-                is_granted = self._may_grant(request.table_uuid, state, front) and self._grant(
-                    request, name, state
-                )
+                is_granted = False
+                if (
+                    is_well
+                    and self._monotonic_s() < until_s
+                    and self._may_grant(request.table_uuid, state, front)
+                ):
+                    # Where the catalog or the broker is away, the next table would wait for it, too.
+                    is_granted, is_well = self._grant(request, name, state)
                 self._metrics.windows.labels(name, "granted" if is_granted else "refused").inc()
 
     def _closed(self, event: WindowClosed, wanted: dict[str, WindowRequested]) -> None:
@@ -132,15 +140,15 @@ class Windows:
         is_well = not (state.failures or state.untold or state.is_halted or state.must_look)
         return is_well and not state.lacks_below(front)
 
-    def _grant(self, request: WindowRequested, name: str, state: TableState) -> bool:
-        """Leave a table alone from now on, and say so."""
+    def _grant(self, request: WindowRequested, name: str, state: TableState) -> tuple[bool, bool]:
+        """Leave a table alone from now on, and say so. Returns whether it is, and whether catalog and broker answered."""
         try:
             table = self._lake.newest(name, lambda _: True)
         except Exception as err:  # noqa: BLE001 (whatever keeps it from being read: then nothing is granted)
             logs.get().warning("window_refused", table=name, error=brief(err))
-            return False
+            return False, False
         if table is None or table.uuid != request.table_uuid:
-            return False
+            return False, True
         length_s = min(request.length_ms / 1000, self._longest_s)
         began_s = self._monotonic_s()
         state.window_until_s = began_s + length_s
@@ -155,9 +163,9 @@ class Windows:
             snapshot_id=table.head,
         )
         # Where nobody knows whether that has arrived, the table is left alone as if it had.
-        self._say(granted, name)
+        is_said = self._say(granted, name)
         logs.get().info("window_granted", table=name, window=request.window_id, length_s=length_s)
-        return True
+        return True, is_said
 
     def _end(self, uuid: str) -> None:
         """Go on with a table."""
@@ -184,9 +192,12 @@ class Windows:
             self._say(closed, one.name)
         self._tail.close()
 
-    def _say(self, event: WindowGranted | WindowClosed, name: str) -> None:
+    def _say(self, event: WindowGranted | WindowClosed, name: str) -> bool:
+        """Send it; whether the broker has it."""
         key, value, headers = encode(event)
         try:
             self._broker.send([Record(self._topic, key, value, tuple(headers.items()))])
         except BrokerError as err:
             logs.get().warning("window_not_told", table=name, error=str(err))
+            return False
+        return True

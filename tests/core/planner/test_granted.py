@@ -10,7 +10,7 @@ from isotherm.contract.events import Intent, OpenWindow
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import job_ms
 from isotherm.core.model.windows import Grant
-from isotherm.core.model.writers import Word
+from isotherm.core.model.writers import UNHEARD, Word
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.granted import LOOK_AGAIN_MS
 from isotherm.core.planner.plan import plan
@@ -89,6 +89,24 @@ def test_beside_a_writer_that_grants_none_nobody_is_asked(words, why):
     assert not decision.asks
     assert decision.why.endswith(f"; no window is asked for: {why}")
     assert decision.wake.at_ms <= NOW + LOOK_AGAIN_MS
+
+
+def unheard(pipeline, minutes):
+    return Word(UNHEARD + pipeline, NOW - minutes * MINUTE, OpenWindow())
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ((SHOP, unheard("shop", 2)), True),  # its event came a minute ago
+        ((replace(SHOP, at_ms=NOW - 5 * MINUTE), unheard("shop", 2)), False),
+        ((SHOP, unheard("web", 2)), False),  # another one's event says nothing of it
+        ((SHOP, unheard("web", 2), Word("web", NOW - MINUTE, OpenWindow(), grants=True)), True),
+        ((SHOP, unheard("web", 2), Word("web", NOW - MINUTE, OpenWindow())), False),
+    ],
+)
+def test_an_ingest_whose_event_has_not_come_yet_counts_until_that_ingest_has_spoken(words, asks):
+    assert decided(table(words=words)).asks is asks
 
 
 def test_a_writer_that_grants_none_and_left_long_ago_is_nobody():

@@ -197,6 +197,25 @@ def test_where_nobody_knows_whether_the_grant_arrived_the_table_is_left_alone(sh
     assert shop.rows("orders") == [0, 1]
 
 
+def test_where_the_catalog_is_away_no_more_than_one_table_is_waited_for(shop):
+    """The next one would take as long, and batches wait meanwhile."""
+    shop.lake.unreadable.update(("shop.orders", "shop.customers"))
+    looked = []
+    newest = shop.lake.newest
+
+    def slow(name, *arguments):
+        looked.append(name)
+        return newest(name, *arguments)
+
+    shop.lake.newest = slow
+    ask(shop)
+    ask(shop, "w-2", table="customers")
+    shop.turn()
+
+    assert len(looked) == 1
+    assert granted(shop) == []
+
+
 def test_a_driver_that_stops_takes_its_windows_back(shop):
     ask(shop)
     later(shop, 1)

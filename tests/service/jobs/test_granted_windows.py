@@ -8,8 +8,8 @@ from isotherm.contract.summary import JOB_ID, WINDOW_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.rounds.windows import MOST_TRIES, REST
-from support.granting import Shop
+from isotherm.service.rounds.windows import ASKED_BESIDE, MOST_TRIES, REST
+from support.granting import ASKING, Shop
 from support.in_process import AtOnce, InProcess
 from support.lab import of, started, uuid_of
 
@@ -180,6 +180,84 @@ def test_an_event_from_before_the_grant_that_comes_after_it_ends_nothing(shop, d
     assert ends(shop) == ["done"]
 
 
+def test_a_grant_that_is_much_shorter_than_what_was_asked_for_is_used(tmp_path):
+    """Ingest grants a minute, whatever a policy asks for."""
+    shop = Shop(tmp_path, ASKING.replace("ask_writer: 60s", "ask_writer: 5m"), threads=AtOnce())
+    for _ in range(5):
+        shop.append()
+    service = started(shop.lab)
+    turns(service, 2)
+
+    shop.grant(asked(shop, service), length_ms=60_000)
+    turns(service)
+
+    assert (len(ours(shop)), ends(shop)) == (1, ["done"])
+    service.stop()
+
+
+def test_one_that_is_granted_too_late_is_told_once_however_often_it_says_so(shop, daemon):
+    request = asked(shop, daemon)
+    shop.lab.ahead_ms += 40_000
+    turns(daemon, 1)
+    for _ in range(20):
+        shop.grant(request)
+    turns(daemon)
+    shop.grant(request)
+    turns(daemon)
+
+    assert shop.closed() == ["late"]
+
+
+def test_what_is_said_again_of_a_window_that_was_closed_is_not_answered(shop, daemon):
+    """The topic is read again after a rebalance."""
+    request = asked(shop, daemon)
+    shop.grant(request)
+    turns(daemon)
+    shop.grant(request)
+    turns(daemon)
+
+    assert shop.closed() == ["done"]
+
+
+def test_no_more_tables_are_asked_for_than_a_few_beside_the_slots(tmp_path):
+    """Whoever has granted would wait for nothing."""
+    shop = Shop(tmp_path, threads=AtOnce())
+    shops = [shop] + [
+        Shop(tmp_path, lab=shop.lab, table=shop.lab.create(f"shop.t{number}")) for number in range(6)
+    ]
+    for one in shops:
+        for _ in range(5):
+            one.append()
+    service = started(shop.lab)
+    turns(service, 2)
+    for one in shops:
+        one.append()
+    turns(service, 6)
+
+    found = shop.said(WindowRequested)
+    assert len(found) == shop.lab.config.executors.local.jobs_at_once + ASKED_BESIDE
+    assert len({one.table for one in found}) == len(found)
+    # Who did not answer comes after those that nobody has asked.
+    for _ in range(3 * (MOST_TRIES + 3)):
+        shop.lab.ahead_ms += 31_000
+        turns(service, 2)
+    assert {one.table for one in shop.said(WindowRequested)} == {".".join(one.table.name()) for one in shops}
+    service.stop()
+
+
+def test_a_window_in_which_nothing_finds_a_slot_is_closed_soon(shop, daemon):
+    """Another table's job takes the only one."""
+    request = asked(shop, daemon)
+    daemon.windows.begin = lambda _: 0
+    shop.grant(request)
+    turns(daemon, 2)
+    assert ends(shop) == []
+    shop.lab.ahead_ms += 5_000
+    turns(daemon, 1)
+
+    assert (ends(shop), shop.closed()) == (["no_slot"], ["no_slot"])
+
+
 @pytest.fixture
 def in_a_window(shop, daemon):
     """A daemon whose job has been rewritten in an open window; the next turn commits it."""
@@ -205,6 +283,13 @@ def a_commit_that_nobody_announces(shop):
     shop.append(announce=False)
 
 
+def a_rollback_and_a_commit(shop):
+    """One commit less and one more."""
+    before = list(shop.table.refresh().snapshots())[-2].snapshot_id
+    shop.table.manage_snapshots().rollback_to_snapshot(before).commit()
+    shop.lab.append(shop.table, 1, announce=False)
+
+
 def an_intent(shop):
     shop.intend()
 
@@ -225,6 +310,7 @@ DISTURBING = [
     (a_commit, "disturbed"),
     (a_commit_elsewhere, "disturbed"),
     (a_commit_that_nobody_announces, "disturbed"),
+    (a_rollback_and_a_commit, "disturbed"),
     (an_intent, "disturbed"),
     (an_intent_elsewhere, "disturbed"),
     (its_end, "over"),
@@ -247,7 +333,7 @@ def test_what_ends_a_window_ends_its_job(shop, in_a_window, happens, end, at_onc
     assert shop.closed()[0 if happens is not the_writer else 1] == end
     assert ends(shop) == [end]
     assert {one.state for one in in_a_window.ledger.operations()} == {"failed"}
-    assert set(before) <= set(rows(shop))
+    assert happens is a_rollback_and_a_commit or set(before) <= set(rows(shop))
 
 
 def test_without_any_of_that_the_job_is_committed(shop, in_a_window):
@@ -308,6 +394,19 @@ def test_writers_that_do_not_answer_are_asked_anew_and_at_last_left_alone(shop, 
     assert len(shop.requests()) == MOST_TRIES - 1
     assert ends(shop) == ["unanswered"]
     assert shop.closed() == []
+
+
+def test_writers_that_never_answer_are_asked_ever_more_rarely(shop, daemon):
+    asked(shop, daemon)
+    counts = []
+    for _ in range(3):
+        before = len(shop.said(WindowRequested))
+        for _ in range(120):
+            shop.lab.ahead_ms += 31_000
+            turns(daemon, 1)
+        counts.append(len(shop.said(WindowRequested)) - before)
+
+    assert counts[0] > 2 * counts[2]
 
 
 @pytest.mark.parametrize("writer", ["foreign", "old ingest"])

@@ -245,7 +245,7 @@ def test_one_that_fails_waits_longer_each_time(lab):
 
     (operation,) = service.ledger.operations()
     assert (operation.state, operation.reason) == ("failed", Reason.UNEXPECTED)
-    assert "are not merged: UnreadableError" in operation.outcome_why
+    assert "stay as they are: UnreadableError" in operation.outcome_why
     # Nothing was sent, and nobody waited: no other commit is held up.
     assert service.expiries.operations.may_commit(Action.EXPIRE, "another job")
     assert verdict(service, table) is Verdict.WAITING

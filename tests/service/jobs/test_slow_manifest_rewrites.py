@@ -4,11 +4,14 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.deletion import Cause
+from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.maintainer import COMMIT_LIMIT_S
+from isotherm.service.jobs.manifest_rewrites import READ_FOR_MS
 from service.jobs.test_manifest_rewrites import HOURS, ONLY_MANIFESTS, ours
 from service.jobs.test_slow_commits import ByTheLab, Slow
+from support.held import hold_of, put
 from support.lab import Lab, of, started, uuid_of
 
 
@@ -77,6 +80,41 @@ def test_where_the_daemon_stops_it_was_stopped_and_what_it_wrote_is_marked(lab):
     assert left(again, table) == 1
     assert ours(table) == []
     again.stop()
+
+
+def test_one_that_goes_on_and_on_gives_way_to_other_tables(lab):
+    """Its store answers, and slowly."""
+    table, service, slow = with_a_rewrite(lab)
+
+    lab.ahead_ms += READ_FOR_MS + 1
+    service.manifests.maintainer._manifests._running.heard_s = lab.monotonic_s()  # noqa: SLF001 (as if it had got on)
+    service.step(0)
+
+    (ended,) = of(lab, seen.JobEnded)
+    assert (ended.outcome, ended.reason) == (OutcomeKind.FAILED, Reason.STORAGE)
+    assert "other tables wait" in ended.why
+    assert service.manifests.has_room
+    slow.may_go_on.set()
+    assert slow.over.wait(60)
+    assert ours(table) == []
+    service.stop()
+
+
+@pytest.mark.parametrize("kind", [HoldKind.HALT, HoldKind.PAUSE])
+def test_where_its_table_is_held_back_it_ends_at_once(lab, kind):
+    table, service, slow = with_a_rewrite(lab)
+
+    put(lab, hold_of(table, kind))
+    for _ in range(5):
+        service.step(0)
+
+    (ended,) = of(lab, seen.JobEnded)
+    assert ended.reason is (Reason.HALTED if kind is HoldKind.HALT else Reason.PAUSED)
+    assert left(service, table) == 1
+    slow.may_go_on.set()
+    assert slow.over.wait(60)
+    assert ours(table) == []
+    service.stop()
 
 
 def test_one_that_takes_too_long_has_failed_and_sends_nothing_afterwards(lab):

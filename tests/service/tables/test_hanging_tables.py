@@ -6,6 +6,7 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from isotherm.core import observations as seen
+from isotherm.core.model.outside import Outside
 from isotherm.service.ports import TableSilent
 from support.lab import EXPIRING, Lab, of, started
 
@@ -165,7 +166,7 @@ def test_a_catalog_that_gives_no_table_any_more_is_away_whatever_else_it_answers
         lab.ahead_ms += 1000
 
     assert not service.health.catalog_answers
-    assert of(lab, seen.RoundPlanned)[-1].away == (seen.Outside.CATALOG,)
+    assert of(lab, seen.RoundPlanned)[-1].away == (Outside.CATALOG,)
     service.stop()
 
 

@@ -1,7 +1,8 @@
-"""Named types in the Avro schemas of manifests: a name is explained once, and is only named where it comes again.
+"""Named types in the Avro schemas of manifests: each name may be explained once, and stands for that wherever it comes again.
 
-A spec with two fields of `decimal(9, 2)`, or of UUIDs, has such a schema. Iceberg's Java writes it so and reads nothing else;
-PyIceberg neither understands a name without its explanation nor leaves the second explanation out.
+A spec with two fields of `decimal(9, 2)`, or of UUIDs, has one name twice. Iceberg's Java writes the second as a mere name,
+which PyIceberg does not understand; PyIceberg explains it twice, which Java refuses. What gives each its own name everybody
+reads: what kind a fixed type is tells its logical type, and not its name.
 """
 
 from typing import Any
@@ -9,31 +10,31 @@ from typing import Any
 
 def explained(schema: Any) -> Any:
     """A schema in which each fixed type says itself what it is."""
-    return _walked(schema, {}, is_named_again=False)
+    return _walked(schema, {}, is_named_apart=False)
 
 
-def named(schema: Any) -> Any:
-    """A schema in which each fixed type is explained where it comes first, and only named afterwards."""
-    return _walked(schema, {}, is_named_again=True)
+def named_apart(schema: Any) -> Any:
+    """A schema of which no two fixed types have one name."""
+    return _walked(schema, {}, is_named_apart=True)
 
 
-def _walked(schema: Any, known: dict[str, Any], *, is_named_again: bool) -> Any:
+def _walked(schema: Any, known: dict[str, Any], *, is_named_apart: bool) -> Any:
     """A part of a schema, in the order in which Avro reads it: that of its text."""
     match schema:
         case str():
-            return known.get(schema, schema)
+            return schema if is_named_apart else known.get(schema, schema)
         case list():
-            return [_walked(one, known, is_named_again=is_named_again) for one in schema]
-        case {"type": "fixed", "name": str(name)} if name in known:
-            return name if is_named_again else schema
+            return [_walked(one, known, is_named_apart=is_named_apart) for one in schema]
+        case {"type": "fixed", "name": str(name)} if is_named_apart:
+            known[name] = times = known.get(name, 0) + 1
+            return schema if times == 1 else {**schema, "name": f"{name}_{times}"}
         case {"type": "fixed", "name": str(name)}:
             # Records are not kept: one that names itself would have no end. A manifest explains each of its own once.
-            known[name] = name if is_named_again else schema
-            return schema
+            return known.setdefault(name, schema)
         case dict():
             parts = ("type", "fields", "items", "values")
             return {
-                key: _walked(value, known, is_named_again=is_named_again) if key in parts else value
+                key: _walked(value, known, is_named_apart=is_named_apart) if key in parts else value
                 for key, value in schema.items()
             }
         case _:

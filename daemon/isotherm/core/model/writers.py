@@ -3,11 +3,18 @@
 from dataclasses import dataclass
 
 from isotherm.contract.events import OpenWindow
+from isotherm.contract.summary import pipeline_of
 
 NOBODY = "(unannounced)"
 """The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
-UNHEARD = "(an ingest that was not heard)"
-"""The same of a commit that names a pipeline of Isotherm's ingest: its event is on its way, as a rule."""
+UNHEARD = "(not heard yet) "
+"""Before the name of a pipeline of Isotherm's ingest that a commit names: its event is on its way, as a rule."""
+
+
+def unannounced(token: str) -> str:
+    """The writer of a commit that no event has brought, by whose place in its source it keeps (`token_of`)."""
+    pipeline = pipeline_of(token)
+    return UNHEARD + pipeline if pipeline else NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class WindowEnd(StrEnum):
     """The table has another head than the writer knows."""
     NOT_OURS = "not_ours"
     """The table is another daemon's by now, or nobody's."""
+    NO_SLOT = "no_slot"
+    """So many jobs ran that none began in it."""
     UNANSWERED = "unanswered"
     """No writer granted it, or not all of them did, however often they were asked."""
 

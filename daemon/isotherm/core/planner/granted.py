@@ -15,7 +15,7 @@ from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner import pauses
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Policy
-from isotherm.core.units import span_text
+from isotherm.core.units import MINUTE_MS, span_text
 
 OPTION = "compact.ask_writer"
 
@@ -25,7 +25,7 @@ MARGIN_MS = 5_000
 """The last part of a window, in which no request of a job goes out any more: one that is on its way takes so long at most, as
 a rule."""
 
-LOOK_AGAIN_MS = 60_000
+LOOK_AGAIN_MS = 15 * MINUTE_MS
 """A writer that grants nothing may be gone, or grant by now, and no event of the partition says so."""
 
 
@@ -43,15 +43,14 @@ def granters(around: Surroundings, policy: Policy, now_ms: int) -> tuple[str, ..
     """The writers of a table, where all that are known grant windows. Else why nobody is asked, in words.
 
     A writer counts for as long as `cold.silent_for`. A commit of an ingest that was found before its event came counts until
-    an ingest that grants has spoken: as a rule, that was its event.
+    that ingest has spoken: as a rule, that was its event.
     """
     silent_ms = policy.cold.silent_for
-    spoke_ms = max((word.at_ms for word in around.words if word.grants), default=None)
+    spoke_ms = {UNHEARD + word.writer: word.at_ms for word in around.words}
     known = [
         word
         for word in around.words
-        if now_ms - word.at_ms < silent_ms
-        and not (word.writer == UNHEARD and spoke_ms is not None and word.at_ms <= spoke_ms)
+        if now_ms - word.at_ms < silent_ms and word.at_ms > spoke_ms.get(word.writer, -1)
     ]
     for word in known:
         if not word.grants or word.is_unreadable:
@@ -63,9 +62,14 @@ def granters(around: Surroundings, policy: Policy, now_ms: int) -> tuple[str, ..
 
 
 def asking(
-    partition: PartitionState, around: Surroundings, policy: Policy, now_ms: int, *, is_urgent: bool
+    partition: PartitionState,
+    writers: tuple[str, ...] | str,
+    policy: Policy,
+    now_ms: int,
+    *,
+    is_urgent: bool,
 ) -> Ask:
-    """Whether the writers of a hot partition are asked for a window in which it would be due.
+    """Whether the writers of a hot partition (`granters`) are asked for a window in which it would be due.
 
     Not before they have written it for as long as it would rest from a job (`compact.rest`), unless that `is_urgent`: most
     partitions are left by their stream before.
@@ -76,7 +80,6 @@ def asking(
         for_ms = now_ms - begun_ms
         why = f"; no window is asked for yet: it is written for {span_text(for_ms)} of {span_text(rest_ms)} (compact.rest)"
         return Ask(False, why, Wake(at_ms=begun_ms + rest_ms))
-    writers = granters(around, policy, now_ms)
     if isinstance(writers, str):
         return Ask(False, f"; no window is asked for: {writers}", Wake(at_ms=now_ms + LOOK_AGAIN_MS))
     who = f"its writer {writers[0]} is" if len(writers) == 1 else f"its writers {', '.join(writers)} are"

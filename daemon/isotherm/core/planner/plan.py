@@ -23,7 +23,7 @@ from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
-from isotherm.core.planner.granted import as_if_granted, asking, due_in, limits_in, too_long
+from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, limits_in, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_limits import (
     budgets,
@@ -45,7 +45,7 @@ from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 50
+RULES = 51
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 NOTHING_SAID = Policy(
@@ -63,8 +63,10 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     policy = policy or NOTHING_SAID
     pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
+    asks = policy.compact.ask_writer is not None
+    writers = granters(view.around, policy, now_ms) if asks else None
     of_partitions = tuple(
-        _decide(key, partition, view, policy, pace, key in flying, now_ms)
+        _decide(key, partition, view, policy, pace, writers, key in flying, now_ms)
         for key, partition in sorted(view.partitions.items())
     )
     requests = [
@@ -110,19 +112,29 @@ def _decide(
     view: View,
     policy: Policy,
     pace: Pace,
+    writers: tuple[str, ...] | str | None,
     is_flying: bool,
     now_ms: int,
 ) -> Decision:
-    """The verdict on a partition, and whether its writers are asked for a window in which it would be due."""
+    """The verdict on a partition, and whether its writers are asked for a window in which it would be due.
+
+    `writers` grant windows, or the reason why nobody is asked; None where the policy asks nobody.
+    """
     decision = _decide_compaction(key, partition, view, policy, pace, is_flying, now_ms)
-    if decision.verdict is not Verdict.HOT or policy.compact.ask_writer is None:
+    if decision.verdict is not Verdict.HOT or writers is None:
         return decision
     around = view.around
+    if isinstance(writers, str):
+        # The verdict in a window costs as much as this one, and nothing would come of it.
+        if decision.score < 1:
+            return decision
+        ask = asking(partition, writers, policy, now_ms, is_urgent=decision.score >= REST_SCORE)
+        return replace(decision, why=decision.why + ask.why, wake=sooner(decision.wake, ask.wake))
     granted = replace(view, around=replace(around, grants=(as_if_granted(around, policy, now_ms),)))
     then = _decide_compaction(key, partition, granted, policy, pace, is_flying, now_ms)
     if then.verdict is not Verdict.DUE:
         return decision
-    ask = asking(partition, around, policy, now_ms, is_urgent=decision.score >= REST_SCORE)
+    ask = asking(partition, writers, policy, now_ms, is_urgent=decision.score >= REST_SCORE)
     return replace(decision, why=decision.why + ask.why, asks=ask.asks, wake=sooner(decision.wake, ask.wake))
 
 

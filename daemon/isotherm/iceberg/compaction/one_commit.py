@@ -55,6 +55,7 @@ class Commit:
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
     asserted_schema_id: int | None = None
+    asserted_format: int = 0
     asserted_number: int = 0
     """The table's last sequence number when the last request was sent, whatever its end."""
     was_sent: bool = False
@@ -208,10 +209,10 @@ class Commit:
         if done := landed(table.metadata, self.swaps[0].job):
             return self._done(table, done)
         metadata = table.metadata
-        asserted = self.asserted_head_id, self.asserted_schema_id
-        if asserted != (metadata.current_snapshot_id, metadata.current_schema_id) and not self._is_older(
-            metadata
-        ):
+        asserted = self.asserted_head_id, self.asserted_schema_id, self.asserted_format
+        # An upgrade refuses it where PyIceberg commits, and elsewhere its sequence number is one of another version.
+        now = metadata.current_snapshot_id, metadata.current_schema_id, metadata.format_version
+        if asserted != now and not self._is_older(metadata):
             # The table has moved on without us. What was sent can land only if it comes back to where it was, by a
             # rollback; that is why what a request named is never deleted at once.
             self.asserted_head_id = None
@@ -295,10 +296,8 @@ class Commit:
             sent, began_s = sent + 1, self.clock_s()
             # From here on the request may land, whatever is answered and whenever.
             self.asserted_head_id, self.was_sent = base.current_snapshot_id, True
-            self.asserted_schema_id, self.asserted_number = (
-                base.current_schema_id,
-                last_sequence_number(base) or 0,
-            )
+            self.asserted_schema_id, self.asserted_format = base.current_schema_id, base.format_version
+            self.asserted_number = last_sequence_number(base) or 0
             try:
                 answer = self.catalog.commit_table(table, requirements, updates)
             except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)

@@ -35,7 +35,7 @@ from isotherm.iceberg.compaction.replaced_manifests import ReplacedManifests, me
 from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.writing import next_row_id, write_manifest_list
-from isotherm.iceberg.stopping import IsStopped, never
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.values import name_mapping_of
 
 
@@ -94,6 +94,8 @@ class ReplaceSnapshot:
         self.left_out = no_numbers(before)
         manifests = self.manifests.replaced(table, listed, leaving)
         counted = self._counted(listed, manifests) if self.swaps[0].job.is_on_manifests else {}
+        if self.is_stopped():
+            raise Stopped
         self.written.append(location)
         row_ids = write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests

@@ -33,8 +33,6 @@ from isotherm.iceberg.manifests.writing import (
 )
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 
-MOST_FAILURES = 20
-"""So often a group is halved, to find the manifest that cannot be made one with others: each costs reading it again."""
 _Which = tuple[str, int | None]
 """A manifest, by its path and the first of its row ids, which another commit may assign after a rollback."""
 _File = tuple[str, int | None]
@@ -205,26 +203,42 @@ class ReplacedManifests:
     def _made_one(
         self, table: Table, group: tuple[ManifestFile, ...]
     ) -> Iterator[tuple[tuple[ManifestFile, ...], ManifestFile]]:
-        """One manifest for each part of a group that can be made one, with that part.
+        """One manifest for those of a group that can be made one, with these; none where that is not safe to say.
 
         What cannot be read keeps only itself from being rewritten, or all others would wait for a person. A commit that swaps
         files is in a hurry, and leaves the whole group as it is.
         """
-        waiting, failures = [group], 0
-        while waiting:
-            some = waiting.pop()
-            one = self._one_of(table, some)
-            if isinstance(one, ManifestFile):
-                yield some, one
-                continue
-            failures += 1
-            middle = len(some) // 2
-            if not self.rewrites or len(some) < 4 or failures > MOST_FAILURES:
-                self.unmerged += (
-                    f"; {len(some)} manifests from {some[0].manifest_path} on are not merged: {one}"
-                )
-            else:
-                waiting += [some[middle:], some[:middle]]
+        one = self._one_of(table, group)
+        if isinstance(one, str) and self.rewrites:
+            whys = {_which(manifest): self._why_unsound(table, manifest) for manifest in group}
+            sound = tuple(manifest for manifest in group if whys[_which(manifest)] is None)
+            if len(group) > len(sound):
+                first = next(manifest for manifest in group if whys[_which(manifest)] is not None)
+                self._stays(len(group) - len(sound), first, whys[_which(first)])
+                group = sound
+                one = self._one_of(table, group) if len(group) > 1 else ""
+        if isinstance(one, ManifestFile):
+            yield group, one
+        elif one:
+            self._stays(len(group), group[0], one)
+
+    def _stays(self, count: int, first: ManifestFile, why: str | None) -> None:
+        of = "" if count == 1 else f" and {count - 1} more"
+        self.unmerged += f"; {first.manifest_path}{of} stay as they are: {why}"
+
+    def _why_unsound(self, table: Table, manifest: ManifestFile) -> str | None:
+        """Why a manifest cannot become a part of another one, or None where it can."""
+        try:
+            written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
+            live = sum(
+                entry.status != ManifestEntryStatus.DELETED for entry in self._entries_of(manifest, written)
+            )
+        except Stopped:
+            raise
+        except Exception as err:  # noqa: BLE001 (whatever is wrong with it)
+            return f"{type(err).__name__}: {err}"
+        said = live_entries([manifest])
+        return None if live == said else f"it holds {live} files, its list says {said}"
 
     def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | str:
         """One manifest with the live entries of several; or why that is not safe to say, and they stay."""
@@ -317,6 +331,8 @@ class ReplacedManifests:
     ) -> ManifestFile:
         name = f"isotherm-{self.swaps[0].job.job_id}-m{len(self.written)}.avro"
         location = metadata_location(table.metadata, name)
+        if self.is_stopped():
+            raise Stopped
         self.written.append(location)
         return write_manifest(table.io, table.metadata, location, spec_id, content, self.snapshot_id, entries)
 

@@ -46,7 +46,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from isotherm.clients.manifests.named_types import named
+from isotherm.clients.manifests.named_types import named_apart
 from isotherm.clients.manifests.reading import MANIFEST_ROW_ID, READ_VERSION, first_row_id
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.partition_values import partition_type, signed_halves
@@ -190,11 +190,11 @@ def write_manifest(
 
 
 class _ManifestOutput(AvroOutputFile[ManifestEntry]):
-    """PyIceberg's, with a schema that Java reads too."""
+    """PyIceberg's, with a schema that everybody reads."""
 
     def _write_header(self) -> None:
         schema = AvroSchemaConversion().iceberg_to_avro(self.file_schema, schema_name=self.schema_name)
-        said = {**self.metadata, "avro.schema": json.dumps(named(schema))}
+        said = {**self.metadata, "avro.schema": json.dumps(named_apart(schema))}
         construct_writer(META_SCHEMA).write(self.encoder, AvroFileHeader(MAGIC, said, self.sync_bytes))
 
 

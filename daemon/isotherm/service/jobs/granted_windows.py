@@ -62,14 +62,19 @@ class GrantedWindow:
         return self.foreign_commits is not None
 
     @property
-    def ends_s(self) -> float:
-        """When its time is up for us: nothing is sent for a job from then on."""
+    def lasts_s(self) -> float:
+        """Its length for us, from its request on: nothing is sent for a job afterwards."""
         granted_s = [one.length_ms / 1000 for one in self.granted.values()]
-        return self.sent_s + min([self.length_s, *granted_s]) - MARGIN_MS / 1000
+        return min([self.length_s, *granted_s]) - MARGIN_MS / 1000
+
+    @property
+    def ends_s(self) -> float:
+        """When its time is up for us."""
+        return self.sent_s + self.lasts_s
 
     def is_late(self, now_s: float) -> bool:
         """Whether half of it is over, or more."""
-        return 2 * (self.ends_s - now_s) < self.length_s - MARGIN_MS / 1000
+        return 2 * (self.ends_s - now_s) < self.lasts_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +86,8 @@ class GrantedWindows:
     _windows: dict[str, GrantedWindow] = field(default_factory=dict)
     """By uuid of the table."""
     _void: dict[str, None] = field(default_factory=dict)
-    """The ids of those that are over or were asked for anew, the newest last."""
+    """The ids of those that nobody granted before they were over or were asked for anew, the newest last: whoever grants one
+    late is told, once."""
     _granted_in_vain: list[WindowGranted] = field(default_factory=list)
 
     def of(self, uuid: str) -> GrantedWindow | None:
@@ -99,9 +105,10 @@ class GrantedWindows:
 
     def forget(self, window: GrantedWindow) -> None:
         """A window is over."""
-        self._void[window.window_id] = None
-        if len(self._void) > MOST_VOID:
-            del self._void[next(iter(self._void))]
+        if not window.granted:  # else it was closed, and who grants it later finds that on the topic
+            self._void[window.window_id] = None
+            if len(self._void) > MOST_VOID:
+                del self._void[next(iter(self._void))]
         if self._windows.get(window.table.uuid) is window:
             del self._windows[window.table.uuid]
 
@@ -122,6 +129,7 @@ class GrantedWindows:
         for one in said:
             window = self._windows.get(one.table_uuid)
             if isinstance(one, WindowGranted) and one.window_id in self._void:
+                del self._void[one.window_id]
                 self._granted_in_vain.append(one)
             if window is None or window.window_id != one.window_id:
                 continue
@@ -139,13 +147,13 @@ class GrantedWindows:
         if (window := self._windows.get(uuid)) is not None:
             window.jobs += 1
 
-    def granted_in_vain(self) -> list[WindowGranted]:
-        """What was granted since the last call, and is needed no more."""
-        found, self._granted_in_vain = self._granted_in_vain, []
+    def granted_in_vain(self, at_most: int) -> list[WindowGranted]:
+        """Some of what was granted, and is needed no more; each is given once."""
+        found, self._granted_in_vain = self._granted_in_vain[:at_most], self._granted_in_vain[at_most:]
         return found
 
     def disturb(self, uuids: Iterable[str]) -> None:
-        """Somebody writes to these tables, or means to: whoever has granted a window does not keep to it.
+        """Somebody writes to these tables, rolls them back, or means to write: a window that was granted is not kept to.
 
         Before it is opened that is no news: what was written before the grant may be announced after it.
         """

@@ -19,18 +19,23 @@ from isotherm.core.model.jobs import (
 )
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.planner.view import Flight
+from isotherm.core.units import MINUTE_MS, span_text
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
 from isotherm.service.jobs.own_commits import OwnCommits
-from isotherm.service.jobs.table_ownership import Owned
+from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import EventSource, LoadedTable, Maintainer, MayCommit
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.failing_tables import Barrier
+from isotherm.service.topics.holds import Holds
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
+
+READ_FOR_MS = 30 * MINUTE_MS
+"""The manifests of one table are read and written for so long at most: there is one such job at a time, and others wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class ManifestRewrites:
     last_look: LastLook
     verdicts: Verdicts
     owned: Owned
+    holds: Holds
     compactions: Compactions
     own_commits: OwnCommits
     deletions: Deletions
@@ -114,9 +120,25 @@ class ManifestRewrites:
         return True
 
     def finish(self) -> None:
-        """Go on with what is under way, and end it where it is over."""
+        """Go on with what is under way, and end it where it is over, or keeps others waiting for too long."""
         if self._running is not None:
             self._go_on(self._may_commit)
+        if self._running is not None and self._running.operation.sent_at_ms is None:
+            took_ms = self.now_ms() - self._running.operation.started_at_ms
+            if took_ms > READ_FOR_MS:
+                why = f"its manifests were read and written for {span_text(took_ms)}, and other tables wait"
+                self._give_up(self._running, Refusal(Reason.STORAGE, why))
+
+    def cancel_moved(self) -> None:
+        """Cancel that of a table that this daemon has not had without a break, or that is held back."""
+        running = self._running
+        if running is None or running.operation.sent_at_ms is not None:
+            return
+        uuid = running.operation.table.uuid
+        if not self.owned.has_still(uuid, running.tenure):
+            self._give_up(running, Refusal(Reason.OWNER, MOVED))
+        elif (stopped := self.holds.stops(uuid)) is not None:
+            self._give_up(running, stopped)
 
     def stop(self) -> None:
         """Let nothing more be sent. What was sent is looked for by the next daemon."""

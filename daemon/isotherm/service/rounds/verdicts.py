@@ -38,6 +38,8 @@ DUE_AT_ONCE = 500
 
 ASKED_AT_ONCE = 100
 """Hot partitions of one table for which its writers are asked together."""
+MOST_PAGES = 10
+"""So many times as many are looked at, where nobody is asked for the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +173,17 @@ class Verdicts:
         resolved = self.policy_of(row)
         if resolved is None or resolved.policy.compact.ask_writer is None:
             return ()
-        states = self._fold.hot(row.state.table.uuid, ASKED_AT_ONCE)
-        planned = plan(
-            self.view(row, flights, partitions=states, whole=False), resolved.policy, self._now_ms()
-        )
-        found = [one for one in planned.of_partitions if one.asks]
-        return tuple(sorted(found, key=lambda one: (-one.score, one.partition or "")))
+        for page in range(MOST_PAGES):
+            states = self._fold.hot(row.state.table.uuid, ASKED_AT_ONCE, page * ASKED_AT_ONCE)
+            planned = plan(
+                self.view(row, flights, partitions=states, whole=False), resolved.policy, self._now_ms()
+            )
+            # What rests, or failed, may owe more than all others.
+            if found := [one for one in planned.of_partitions if one.asks]:
+                return tuple(sorted(found, key=lambda one: (-one.score, one.partition or "")))
+            if len(states) < ASKED_AT_ONCE:
+                break
+        return ()
 
     def wants_whole(self, row: TableRow, *, may_search: bool = True) -> bool:
         """Whether the verdicts on the table as a whole could be others now, or something of it could begin.

@@ -7,7 +7,7 @@ reads requests only between two of them, finds one that is young.
 """
 
 import uuid as uuids
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.announcement import DAEMON
@@ -33,6 +33,14 @@ REST = 10
 the time at most. Ingest grants no more either."""
 MOST_TRIES = 20
 """So often writers are asked in a row, each time once half of the window is over: ten minutes, with windows of a minute."""
+ASKED_BESIDE = 2
+"""So many more tables are asked for than there are free slots: a writer may take a while, or be gone."""
+NO_SLOT_S = 5.0
+"""Writers wait so long at most for a slot, after they have granted."""
+CLOSED_AT_ONCE = 20
+"""Grants that came in vain and are answered in one turn: each answer waits for the broker."""
+MOST_DOUBLED = 6
+"""So often the time is doubled in which writers that did not answer are left alone."""
 BEGIN_EVERY_S = 1.0
 """What is left to begin in a window is looked for again after this, or once a job of it has ended: a slot may be free."""
 
@@ -59,15 +67,31 @@ class Windows:
     monotonic_s: Callable[[], float]
     _not_before_s: dict[str, float] = field(default_factory=dict)
     """By uuid: when the writers of a table may be asked again."""
+    _unanswered: dict[str, int] = field(default_factory=dict)
+    """By uuid: how many windows of a table in a row nobody granted."""
+    _asked_s: dict[str, float] = field(default_factory=dict)
+    """By uuid: when the writers of a table were asked last."""
 
-    def ask(self, tables: Iterable[TableId]) -> None:
+    def ask(self, tables: Sequence[TableId]) -> None:
         """Ask for windows of those of some tables where something is due that is hot."""
         now_s = self.monotonic_s()
         self._not_before_s = {uuid: at_s for uuid, at_s in self._not_before_s.items() if at_s > now_s}
-        for table in tables:
-            if self.book.of(table.uuid) is None and table.uuid not in self._not_before_s:
-                with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
-                    self._ask(table, 1)
+        mine = [
+            one for one in tables if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
+        ]
+        self._asked_s = {one.uuid: self._asked_s.get(one.uuid, float("-inf")) for one in tables} | {
+            uuid: at_s for uuid, at_s in self._asked_s.items() if uuid in self._not_before_s
+        }
+        for table in sorted(mine, key=lambda one: self._asked_s[one.uuid]):
+            if self._room() <= 0:
+                return  # whoever granted would wait for nothing; those that waited longest come first the next time
+            with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
+                self._ask(table, 1)
+
+    def _room(self) -> int:
+        """How many tables more may be asked for now."""
+        waiting = sum(1 for window in self.book if not self._jobs(window))
+        return self.jobs_at_once + ASKED_BESIDE - self.compactions.slots_taken(ExecutorName.LOCAL) - waiting
 
     def _ask(self, table: TableId, tries: int) -> bool:
         """Ask the writers of a table; returns whether that was done."""
@@ -102,21 +126,23 @@ class Windows:
         )
         if not self._publish(request):
             self.book.forget(window)
+            self._not_before_s[table.uuid] = self.monotonic_s() + length_ms / 1000
             return False
+        self._asked_s[table.uuid] = window.sent_s
         self.listen(WindowAsked(window.table, window.window_id, len(keys), int(length_ms)))
         return True
 
-    def _writers_of(self, row: TableRow, *, but: str = "") -> frozenset[str]:
-        """The writers of a table, without one. None where one of them grants no windows."""
+    def _writers_of(self, row: TableRow, *, but: Collection[str] = ()) -> frozenset[str]:
+        """The writers of a table, without some. None where one of them grants no windows."""
         resolved = self.verdicts.policy_of(row)
         around = self.verdicts.view(row, (), partitions={}, whole=False).around
-        around = replace(around, words=tuple(word for word in around.words if word.writer != but))
+        around = replace(around, words=tuple(word for word in around.words if word.writer not in but))
         found = "" if resolved is None else granters(around, resolved.policy, self.now_ms())
         return frozenset() if isinstance(found, str) else frozenset(found)
 
     def turn(self) -> None:
         """Go on with every window: open it, begin what is due in it, close it, or ask once more."""
-        for grant in self.book.granted_in_vain():
+        for grant in self.book.granted_in_vain(CLOSED_AT_ONCE):
             table = TableId(grant.table_uuid, grant.table)
             self._publish(self._closing(table, grant.window_id, WindowEnd.LATE))
         for window in self.book:
@@ -142,8 +168,11 @@ class Windows:
         else:
             if self._jobs(window) < window.running or now_s - window.tried_s >= BEGIN_EVERY_S:
                 self._begin(window, now_s)
+            waited_s = now_s - (window.granted_s or now_s)
             if not self._jobs(window) and (not window.pending or window.is_late(now_s)):
                 self._close(window, WindowEnd.OVER if window.pending else WindowEnd.DONE)
+            elif not self._jobs(window) and not window.jobs and waited_s >= NO_SLOT_S:
+                self._close(window, WindowEnd.NO_SLOT)
 
     def _wait(self, window: GrantedWindow, now_s: float) -> None:
         """Wait for the writers, and ask them again once a grant would be late."""
@@ -172,7 +201,7 @@ class Windows:
             return WindowEnd.OTHER_HEAD
         # Somebody came meanwhile whom nobody has asked. Not an ingest whose event is on its way: its commit is the head that
         # was named, or is below it.
-        if self._writers_of(row, but=UNHEARD) != window.writers:
+        if self._writers_of(row, but=[UNHEARD + writer for writer in window.writers]) != window.writers:
             return WindowEnd.DISTURBED
         window.foreign_commits = row.state.foreign_commits
         return None
@@ -219,8 +248,11 @@ class Windows:
             self._publish(self._closing(window.table, window.window_id, end))
         self.book.forget(window)
         now_s = self.monotonic_s()
+        uuid = window.table.uuid
         waited_s = window.length_s if window.granted_s is None else now_s - window.granted_s
-        self._not_before_s[window.table.uuid] = now_s + REST * waited_s
+        times = self._unanswered.get(uuid, 0) if end is WindowEnd.UNANSWERED else 0
+        self._unanswered[uuid] = min(times + 1, MOST_DOUBLED) if end is WindowEnd.UNANSWERED else 0
+        self._not_before_s[uuid] = now_s + REST * waited_s * 2**times
         self.listen(WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs))
 
     def stop(self) -> None:

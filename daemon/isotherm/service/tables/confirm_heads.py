@@ -1,21 +1,20 @@
 """From what the catalog says to state: heads are confirmed.
 
-Before anything is done to a table its head is confirmed: the catalog's metadata is loaded, every change that came from
-an event alone (`events_to_state`) is compared with it, what was not announced is applied from the manifests, what is not in the
-history any more, or was never true, is undone, and where no path leads from the one to the other the table is scanned. So lost, doubled,
-late, reordered and forged events delay; they never mislead.
+Before anything is done to a table its head is confirmed: the catalog's metadata is loaded, every change that came from an
+event alone (`events_to_state`) is compared with it, what was not announced is applied from the manifests, what is not in the
+history any more, or was never true, is undone, and where no path leads from the one to the other the table is scanned. So
+lost, doubled, late, reordered and forged events delay; they never mislead.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
-from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.model.writers import NOBODY, UNHEARD, Word
+from isotherm.core.model.writers import Word, unannounced
 from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partition_state import StateError
 from isotherm.core.partitions import with_epochs
@@ -50,10 +49,8 @@ RECALLED = 1000
 """Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
 MOST_SUSPECTS = 10_000
 """Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
-
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
-
 Halt = Callable[[TableId, Refusal], None]
 """Stops a table until a person has looked."""
 
@@ -75,8 +72,9 @@ class Follower:
         halt: Halt,
         reading_time: ReadingTime,
         seen_names: SeenNames,
+        disturb: Callable[[Iterable[str]], None],
     ) -> None:
-        self._owns = owns
+        self._owns, self._disturb = owns, disturb
         self._halt = halt
         self._missing = MissingTables(fold, lists, monotonic_s)
         self._two_names = TwoNames()
@@ -97,7 +95,7 @@ class Follower:
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
         self.strangers: set[str] = set()
-        """Names that only events speak of: the catalog is asked once about each, a few in each round."""
+        """Names that only events speak of: asked about once each, a few in each round."""
 
     def ask_again(self, name: str) -> None:
         """Have the catalog asked about a table at the next round."""
@@ -310,7 +308,7 @@ class Follower:
                 )
                 self.rebuild_later(row.state.table)
             if change.is_foreign_write:
-                who = UNHEARD if change.origin is Origin.INGEST else NOBODY
+                who = unannounced(loaded.snapshots[change.snapshot_id].token)
                 self._fold.save_word(uuid, Word(who, self._now_ms(), OpenWindow()))
         with self._ledger.transaction():
             batch.write()
@@ -319,6 +317,7 @@ class Follower:
     def _undone(self, row: TableRow, loaded: LoadedTable) -> TableRow:
         """The state as it was before its newest change."""
         uuid, head = loaded.table.uuid, row.state.head
+        self._disturb([uuid])  # one commit less and one more would look as if nobody had written
         recorded = None if head is None else self._fold.recorded(uuid, head)
         if recorded is None:
             raise _NoPathError(f"snapshot {head} is not in the table's history any more")
@@ -359,6 +358,7 @@ class Follower:
         uuid, now_ms, started_s = loaded.table.uuid, self._now_ms(), self._monotonic_s()
         if before is not None and self._is_put_off(Work.SCAN, uuid):
             return
+        self._disturb([uuid])
         with self.reading_time.of(loaded.table) as go_on:
             scan = self._catalog.scan(loaded, go_on)
         partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED), scan.head)

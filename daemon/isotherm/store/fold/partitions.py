@@ -149,12 +149,12 @@ class Partitions(Part):
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
-    def hot(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
-        """Some of the hot partitions that owe anything: those that owe most."""
+    def hot(self, uuid: str, limit: int, offset: int = 0) -> dict[PartitionKey, PartitionState]:
+        """Some of the hot partitions that owe anything: those that owe most, but for the first ones of them."""
         rows = self.db.execute(
             "SELECT key, CAST(state AS BLOB) FROM partitions WHERE uuid = ? AND verdict = 'hot' AND score > 0 "
-            "ORDER BY score DESC, key LIMIT ?",
-            (uuid, limit),
+            "ORDER BY score DESC, key LIMIT ? OFFSET ?",
+            (uuid, limit, offset),
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
