@@ -221,15 +221,33 @@ def test_where_the_store_refuses_the_file_waits_and_holds_up_no_other(tmp_path, 
         lab.executor.stop()
 
 
-def test_a_restore_that_was_cut_off_is_ended_by_the_next_one(table):
-    """It was copied, and the copy in quarantine is there still."""
+def test_a_restore_that_was_cut_off_leaves_the_copy_in_quarantine_for_its_time(table):
+    """It was copied, and the copy in quarantine is there still: or somebody is about to move the file there just now."""
     home = table.metadata.location
     put(table, "data/a.parquet", f"{FOLDER}/j1/data/a.parquet")
 
     assert put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet") == f"{home}/data/a.parquet"
-    assert in_quarantine(table.io, home) == ()
+    assert len(in_quarantine(table.io, home)) == 1
+    assert content(table, f"{home}/data/a.parquet") == CONTENT
     with pytest.raises(OSError, match="nothing was moved from this table's folders"):
         put_back(table.io, home, f"{home}/data/a.parquet")
+
+
+def test_where_an_older_file_has_its_place_a_file_waits_for_a_folder_of_its_own_and_neither_is_lost(table):
+    """The process ended after a move that nobody had written down, and a writer has used the name again since."""
+    path, _ = put(table, "data/a.parquet", f"{FOLDER}/job/data/a.parquet", content=b"FIRST")
+    table.io.delete(path)
+    put(table, "data/a.parquet", content=b"SECOND")
+
+    result = swept(table, orphan(path))
+    assert result.kept[path].reason == "in_the_way"
+    assert (result.moved, result.gone, result.postponed) == ({}, (), {})
+    assert content(table, path) == b"SECOND"
+    assert content(table, quarantined(table, "data/a.parquet").path) == b"FIRST"
+
+    place = quarantined(table, "data/a.parquet").path.replace("/job/", "/next/")
+    assert swept(table, replace(orphan(path), job_id="next")).moved == {path: (place, 6)}
+    assert content(table, place) == b"SECOND"
 
 
 def test_through_a_link_nothing_comes_back(tmp_path):

@@ -13,7 +13,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import files_below, written_at_ms
-from isotherm.clients.moving import OtherFileError, link_below, move
+from isotherm.clients.moving import OtherFileError, Version, bring_back, link_below, move
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.core.deletion import Cause, Finding, Verdict, held_by
 from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
@@ -46,7 +46,7 @@ def in_quarantine(
 
 
 def put_back(io: FileIO, home: str, place: str) -> str:
-    """Move a file from the quarantine to where it was, and give that.
+    """Move a file from the quarantine to where it was, and give that. If it is there already, the copy stays for its time.
 
     Raises:
         OtherFileError: a file of other content lies there.
@@ -56,7 +56,7 @@ def put_back(io: FileIO, home: str, place: str) -> str:
     if origin is None:
         raise OSError(f"nothing was moved from this table's folders to {place}")
     _check_links(home, place, origin)
-    move(io, place, origin)
+    bring_back(io, place, origin)
     return origin
 
 
@@ -71,7 +71,9 @@ class Taking:
     """By path: where a file lies now, and its size."""
     missing: set[str] = field(default_factory=set)
     """Files in quarantine that were there no more: somebody has put them back."""
-    _copied: set[str] = field(default_factory=set)
+    kept: dict[str, Verdict] = field(default_factory=dict)
+    """Files that stay for now: the next search gives them another place."""
+    _copied: dict[str, Version] = field(default_factory=dict)
     _targets: Mapping[str, str] = field(init=False)
     _causes: Mapping[str, Cause] = field(init=False)
 
@@ -97,14 +99,20 @@ class Taking:
         Raises:
             FileNotFoundError: it is not there.
             Stopped: it is copied, and its original must not go any more.
+            OtherFileError: it is kept, because another file lies where it should go.
             OSError: the store refuses, or does not answer.
         """
         home, target = self.wanted.home, self._targets.get(path)
         if home is not None and target is not None:
             _check_links(home, path, target)
-            size_bytes = move(
-                io, path, target, lambda: not is_late(), takes_over=True, whole=self._copied, step=self._step
-            )
+            try:
+                size_bytes = move(
+                    io, path, target, lambda: not is_late(), whole=self._copied, step=self._step
+                )
+            except OtherFileError:
+                why = "an older file of this name is in its place in quarantine; the next search gives it another one"
+                self.kept[path] = Verdict(Finding.KEEP, "in_the_way", why)
+                raise
             if size_bytes is None:
                 raise Stopped
             self.moved[path] = target, size_bytes

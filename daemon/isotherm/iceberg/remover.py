@@ -94,8 +94,11 @@ def sweep(
     return Swept(
         wanted.uuid,
         tuple(path for path in gone if path not in taking.moved and path not in taking.missing),
-        kept | back.kept,
-        waits | late | blocked | back.postponed,
+        kept | back.kept | taking.kept,
+        waits
+        | {path: why for path, why in late.items() if path not in taking.kept}
+        | blocked
+        | back.postponed,
         taking.moved,
         tuple(back.restored),
         (*taking.missing, *back.missing),
