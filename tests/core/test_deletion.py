@@ -135,6 +135,9 @@ def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cau
 QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cause.QUARANTINED, SEEN)
 
 
+MEASURED = {"sizes": {"a.parquet": {7}}, "in_quarantine": {QUARANTINED.path: 7}}
+
+
 @pytest.mark.parametrize(
     ("changes", "finding", "reason"),
     [
@@ -144,8 +147,38 @@ QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cau
         ({"names": {"a.parquet"}, "young": {QUARANTINED.path}}, Finding.RESTORE, "needed_again"),
         # Somebody has added it where it lies now: it would be lost to him where it was.
         ({"names": {"a.parquet"}, "moved_names": {"a.parquet"}}, Finding.KEEP, "reached"),
-        ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.WAIT, "gc_disabled"),
-        ({"names": {"a.parquet"}, "seen_through": 13}, Finding.WAIT, "history_cut"),
+        # To put it back deletes nothing, so nothing that holds back deletions holds that back.
+        ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.RESTORE, "needed_again"),
+        ({"names": {"a.parquet"}, "seen_through": 13}, Finding.RESTORE, "needed_again"),
+        # By their sizes, what lies where it was is what the table names, or is not, or this one is not.
+        ({"names": {"a.parquet"}, **MEASURED}, Finding.RESTORE, "needed_again"),
+        ({"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 7}}, Finding.GO, "unreached"),
+        ({"names": {"a.parquet"}, "at_origin": {QUARANTINED.path: 7}}, Finding.GO, "unreached"),
+        (
+            {
+                "names": {"a.parquet"},
+                **MEASURED,
+                "at_origin": {QUARANTINED.path: 7},
+                "young": {QUARANTINED.path},
+            },
+            Finding.WAIT,
+            "not_over",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 7}, "gc_enabled": False},
+            Finding.WAIT,
+            "gc_disabled",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 8}},
+            Finding.WAIT,
+            "needed_again",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "in_quarantine": {QUARANTINED.path: 8}},
+            Finding.WAIT,
+            "needed_again",
+        ),
         ({"known_through": 13}, Finding.WAIT, "history_cut"),
         ({"last_sequence_number": None}, Finding.KEEP, "format_1"),
         ({"beside": {Cause.QUARANTINED: "is another history"}}, Finding.WAIT, "other_history"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.orphans import is_orphan_by_name
-from isotherm.core.quarantine import folder_in, origin_of, place_for
+from isotherm.core.quarantine import fits, folder_in, origin_of, place_for
 
 HOMES = ("s3://lake/shop/orders", "s3://lake/shop/orders/", "file:///wh/orders", "/wh/orders", "hdfs://nn/o")
 _PARTS = st.lists(st.text("ab=1_.", min_size=1, max_size=4), min_size=1, max_size=4)
@@ -61,3 +61,7 @@ def test_what_nothing_of_ours_has_moved_goes_nowhere(place):
 
 def test_no_search_takes_it_for_the_tables():
     assert not is_orphan_by_name(folder_in("")[1:] + "job/data/a.parquet")
+
+
+def test_a_file_fits_that_may_be_the_one_which_a_table_names():
+    assert [fits(7, sizes) for sizes in ((), {7}, {6, 7}, {6})] == [True, True, True, False]

@@ -1,5 +1,6 @@
 """Orphans go into a table's quarantine and come back, whatever a store does meanwhile, and never over another file."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,16 +155,118 @@ def test_what_the_table_names_in_its_quarantine_stays_there(table):
     assert table.refresh().scan().to_arrow().num_rows == 4
 
 
-def test_where_another_file_lies_in_its_old_place_nothing_is_written_over(table):
+def in_job(table, name, job_id):
+    """The same as `quarantined`, moved there by another search."""
+    home = table.metadata.location
+    return Mark(place_for(f"{home}/{name}", home, job_id), job_id, Cause.QUARANTINED, Seen(1, 1))
+
+
+def put_at(table, mark, what):
+    put(table, mark.path.removeprefix(f"{table.metadata.location}/"), content=what)
+
+
+def missed(table, name):
+    """The table names a file that is not there; its content."""
+    path = f"{table.metadata.location}/{name}"
+    data = named_again(table, path)
+    table.io.delete(path)
+    return path, data
+
+
+def test_an_older_file_of_a_name_that_the_table_has_again_goes_in_its_time(table):
     path = f"{table.metadata.location}/data/a.parquet"
     mark = quarantined(table, "data/a.parquet")
     data = named_again(table, path)
-    put(table, mark.path.removeprefix(f"{table.metadata.location}/"))
+    put_at(table, mark, CONTENT)
+
+    early = swept(table, mark, not_over=frozenset({mark.path}))
+    assert (early.not_over, early.restored, early.kept) == ((mark.path,), (), {})
+    assert (content(table, path), content(table, mark.path)) == (data, CONTENT)
+    late = swept(table, mark)
+    assert (late.gone, late.restored, late.kept) == ((mark.path,), (), {})
+    assert (content(table, path), content(table, mark.path)) == (data, None)
+
+
+@pytest.mark.parametrize("last", ["j1", "j2"])
+def test_of_two_files_of_one_name_the_one_that_the_table_means_comes_back_and_the_other_stays(table, last):
+    path, data = missed(table, "data/a.parquet")
+    first, second = (in_job(table, "data/a.parquet", one) for one in ("j1", "j2"))
+    means, other = (first, second) if last == "j1" else (second, first)
+    put_at(table, means, data)
+    put_at(table, other, CONTENT)
+
+    result = swept(table, first, second)
+    assert (result.restored, result.gone, result.kept) == ((means.path,), (), {})
+    assert set(result.postponed) == {other.path}
+    assert (content(table, path), content(table, other.path)) == (data, CONTENT)
+    assert table.refresh().scan().to_arrow().num_rows == 4
+    assert swept(table, other).gone == (other.path,)
+    assert content(table, path) == data
+
+
+def test_of_two_files_of_one_name_and_size_the_newer_one_comes_back_and_the_older_one_stays(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    path, data = missed(table.refresh(), "data/a.parquet")
+    marks = [in_job(table, "data/a.parquet", one) for one in ("j1", "j2", "j3")]
+    other = bytes(len(data))
+    for age, mark in enumerate(marks):
+        put_at(table, mark, other if age else data)
+        at_s = now_ms() / 1000 - age * 60
+        os.utime(mark.path.removeprefix("file://"), (at_s, at_s))
+
+    result = swept(table, *marks)
+    assert (result.restored, result.gone, result.postponed) == ((marks[0].path,), (), {})
+    assert [content(table, one) for one in (path, *(mark.path for mark in marks))] == [
+        data,
+        None,
+        other,
+        other,
+    ]
+    lab.executor.stop()
+
+
+@pytest.mark.parametrize("what", [b"", CONTENT])
+def test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go(table, what):
+    path, _ = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, what)
+
+    for one in (mark, orphan(path)):
+        result = swept(table, one)
+        assert (result.restored, result.gone, result.moved) == ((), (), {})
+        assert (content(table, path), content(table, mark.path)) == (None, what)
+    assert f"bytes, and this one has {len(what)}" in swept(table, mark).postponed[mark.path]
+
+
+def test_where_half_a_file_lies_in_its_old_place_what_the_table_needs_waits_for_a_person(table):
+    path, data = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, data)
+    put(table, "data/a.parquet", content=data[:100])
 
     result = swept(table, mark)
+    assert (result.restored, result.gone, result.kept) == ((), (), {})
+    assert "another file lies there: of 100 bytes" in result.postponed[mark.path]
+    assert (content(table, path), content(table, mark.path)) == (data[:100], data)
+    table.io.delete(path)
+    assert swept(table, mark).restored == (mark.path,)
 
-    assert (result.kept[mark.path].reason, result.gone, result.restored) == ("reached", (), ())
-    assert (content(table, path), content(table, mark.path)) == (data, CONTENT)
+
+@pytest.mark.parametrize("hinders", ["gc.enabled", "history"])
+def test_what_is_needed_is_put_back_even_where_nothing_may_be_deleted(table, hinders):
+    path, data = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, data)
+    if hinders == "history":
+        mark = replace(mark, seen=Seen(1, 99))
+    else:
+        with table.transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+
+    assert swept(table, mark).restored == (mark.path,)
+    assert content(table, path) == data
 
 
 @pytest.mark.parametrize("other", ["", f"{FOLDER}/", f"{FOLDER}/job/data/inner/"])

@@ -73,7 +73,7 @@ def move(
         OSError: the store refuses, or does not answer; or somebody writes the file meanwhile, or puts it back.
     """
     _check_names(source, target)
-    was, there = _version(io, source), _size(io, target)
+    was, there = _version(io, source), size_of(io, target)
     if was is None:
         return _moved_already(source, target, there)
     whole = {} if whole is None else whole
@@ -88,7 +88,7 @@ def move(
         return None
     if _version(io, source) not in {was, None}:
         raise OSError(f"{source} was written again while it was moved")
-    if _size(io, target) != was.size_bytes:
+    if size_of(io, target) != was.size_bytes:
         raise OSError(f"{target} is there no more: somebody puts it back just now")
     with suppress(FileNotFoundError):
         io.delete(source)
@@ -106,7 +106,7 @@ def bring_back(io: FileIO, place: str, origin: str) -> int:
         OSError: the store refuses, or does not answer.
     """
     _check_names(place, origin)
-    size_bytes, there = _size(io, place), _size(io, origin)
+    size_bytes, there = size_of(io, place), size_of(io, origin)
     if size_bytes is None:
         return _moved_already(place, origin, there)
     if there is not None:
@@ -119,7 +119,7 @@ def bring_back(io: FileIO, place: str, origin: str) -> int:
         _linked(place, origin)
         return size_bytes
     _copy(io, place, origin, size_bytes, lambda: None)
-    if _size(io, origin) != size_bytes:
+    if size_of(io, origin) != size_bytes:
         raise OSError(f"{origin} is there no more: somebody takes it away just now")
     with suppress(FileNotFoundError):
         io.delete(place)
@@ -128,7 +128,7 @@ def bring_back(io: FileIO, place: str, origin: str) -> int:
 
 def is_same(io: FileIO, one: str, other: str, step: Callable[[], object] = lambda: None) -> bool:
     """Whether two files have the same content, by reading both; `step` is called now and then."""
-    if _size(io, one) != _size(io, other):
+    if size_of(io, one) != size_of(io, other):
         return False
     with io.new_input(one).open() as first, io.new_input(other).open() as second:
         while chunk := first.read(CHUNK_BYTES):
@@ -160,7 +160,7 @@ def _moved_already(source: str, target: str, size_bytes: int | None) -> int:
     return size_bytes
 
 
-def _size(io: FileIO, location: str) -> int | None:
+def size_of(io: FileIO, location: str) -> int | None:
     """The size of a file; None where there is none."""
     if is_local(location) or isinstance(io, PyArrowFileIO):
         found = _version(io, location, with_tag=False)
@@ -180,7 +180,7 @@ def _version(io: FileIO, location: str, *, with_tag: bool = True) -> Version | N
             raise OSError(f"{location} is a link, a pipe or a folder, and no file")
         return Version(status.st_size, status.st_mtime_ns, status.st_ino)
     if not isinstance(io, PyArrowFileIO):
-        size_bytes = _size(io, location)
+        size_bytes = size_of(io, location)
         return None if size_bytes is None else Version(size_bytes, None)
     files, place = _client(io, location)
     store = store_of(location, io.properties)
@@ -254,7 +254,7 @@ def _copy(io: FileIO, source: str, target: str, size_bytes: int, step: Callable[
             _copied_aside(io, source, target, size_bytes, step)
     elif not (size_bytes <= COPIED_AT_ONCE_BYTES and _store_copies(io, source, target, size_bytes)):
         _stream(io, source, target, step)
-    if (there := _size(io, target)) != size_bytes:
+    if (there := size_of(io, target)) != size_bytes:
         raise OSError(f"the copy {target} has {there} bytes, and its original {size_bytes}")
 
 
@@ -274,9 +274,9 @@ def _copied_aside(
     with suppress(FileNotFoundError):
         io.delete(aside)
     _stream(io, source, aside, step)
-    if (there := _size(io, aside)) != size_bytes:
+    if (there := size_of(io, aside)) != size_bytes:
         raise OSError(f"the copy {aside} has {there} bytes, and its original {size_bytes}")
-    if _size(io, target) is not None:
+    if size_of(io, target) is not None:
         raise OtherFileError(f"another file is in the way: {target}")
     files, half = _client(io, aside)
     whole = _client(io, target)[1]

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from isotherm.contract.paths import cluster, deepest, folder, is_plain, normalised
 from isotherm.contract.properties import says
-from isotherm.core.quarantine import FOLDER, origin_of
+from isotherm.core.quarantine import FOLDER, fits, origin_of
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
@@ -165,6 +165,12 @@ class Evidence:
     expiry left behind carries a number of its own, and goes also after a restore that a person has made."""
     moved_names: Collection[str] = ()
     """Of these names, those of files that the table has in its quarantine itself: somebody has added them there."""
+    sizes: Mapping[str, Collection[int]] = field(default_factory=dict)
+    """By such a name, of files in quarantine: the sizes of the files that the table names so, where it says them."""
+    in_quarantine: Mapping[str, int] = field(default_factory=dict)
+    """By place: the sizes of files in quarantine that have such a name."""
+    at_origin: Mapping[str, int] = field(default_factory=dict)
+    """By the same places: the sizes of the files that lie where these were."""
     young: Collection[str] = ()
     """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
     policy has changed. Of files in the quarantine, those that are not there for as long as the policy wants it now."""
@@ -262,6 +268,9 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         evidence: what the table shows now.
         neighbours: where other tables lie, and where we may delete.
     """
+    if mark.cause is Cause.QUARANTINED and (needed := _needed_again(mark, evidence)) is not None:
+        placed = _by_place(mark, neighbours)
+        return placed if placed.finding is not Finding.GO else needed
     if not evidence.gc_enabled:
         return _wait("gc_disabled", "the table says gc.enabled=false")
     back = set(expired) & set(evidence.snapshot_ids)
@@ -275,19 +284,14 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     found = _against_found(mark, evidence) if mark.cause in FOUND else None
-    if found is not None and found.finding is not Finding.RESTORE:
-        return found
-    placed = _by_place(mark, neighbours)
-    return placed if found is None or placed.finding is not Finding.GO else found
+    return _by_place(mark, neighbours) if found is None else found
 
 
 def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     """What the table and the store show against deleting a file that was found by listing."""
     if name_of(mark.path) in evidence.moved_names:
         return Verdict(Finding.KEEP, "reached", "the table names it where it was moved to")
-    if name_of(mark.path) in evidence.names:
-        if mark.cause is Cause.QUARANTINED:
-            return Verdict(Finding.RESTORE, "needed_again", "the table names a file of this name again")
+    if name_of(mark.path) in evidence.names and mark.cause is not Cause.QUARANTINED:
         return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
     if evidence.last_sequence_number is None or mark.seen is None:
         return Verdict(Finding.KEEP, "format_1", "nothing would show that the table's history went back")
@@ -303,6 +307,31 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     if mark.path in evidence.strange:
         return Verdict(Finding.KEEP, NOT_OURS, evidence.strange[mark.path])
     return None
+
+
+def _needed_again(mark: Mark, evidence: Evidence) -> Verdict | None:
+    """What a file in quarantine is to a table that names one so. None where it needs none, or has it where this one was.
+
+    It is put back whatever else stands against a deletion, because that deletes nothing.
+    """
+    name = name_of(mark.path)
+    if name not in evidence.names or name in evidence.moved_names:
+        return None
+    sizes, needed = evidence.sizes.get(name, ()), "it is needed where it was"
+    here, there = evidence.in_quarantine.get(mark.path), evidence.at_origin.get(mark.path)
+    if there is not None:
+        why = f"{needed}, and another file lies there: of {there} bytes, and the table says {_either(sizes)}"
+        return None if fits(there, sizes) else _wait("needed_again", why)
+    if here is not None and not fits(here, sizes):
+        why = (
+            f"a file of this name is needed where it was, of {_either(sizes)} bytes, and this one has {here}"
+        )
+        return _wait("needed_again", why)
+    return Verdict(Finding.RESTORE, "needed_again", "the table names a file of this name again")
+
+
+def _either(sizes: Collection[int]) -> str:
+    return " or ".join(str(one) for one in sorted(sizes)[:3])
 
 
 def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:

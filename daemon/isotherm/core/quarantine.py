@@ -8,6 +8,8 @@ a listing alone says where everything was, and a name that comes twice is no tro
 Whether a file goes there, and from there, is decided in `deletion`.
 """
 
+from collections.abc import Collection
+
 FOLDER = "_isotherm_quarantine"
 PARTS = ("data", "metadata")
 """The folders of a table from which files are moved."""
@@ -38,6 +40,11 @@ def origin_of(place: str, home: str) -> str | None:
     if not place.startswith(top) or not job_id or not _is_of_a_table(below):
         return None
     return f"{home.rstrip('/')}/{below}"
+
+
+def fits(size_bytes: int, sizes: Collection[int]) -> bool:
+    """Whether a file may be the one that a table names with one of these sizes; where none is known, it may."""
+    return not sizes or size_bytes in sizes
 
 
 def _is_of_a_table(below: str) -> bool:

@@ -29,6 +29,7 @@ from isotherm.core.orphans import (
     is_orphan_by_name,
 )
 from isotherm.iceberg import metadata_folder
+from isotherm.iceberg.by_name import ByName
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
@@ -196,16 +197,6 @@ class Either:
 
     def __contains__(self, text: object) -> bool:
         return text in self.one or text in self.other
-
-
-@dataclass(frozen=True, slots=True)
-class ByName:
-    """Locations of whose names some are wanted."""
-
-    names: Container[str]
-
-    def __contains__(self, location: object) -> bool:
-        return name_of(str(location)) in self.names
 
 
 class Others:

@@ -5,19 +5,19 @@ never written over another one.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import files_below, written_at_ms
-from isotherm.clients.moving import OtherFileError, Version, bring_back, link_below, move
+from isotherm.clients.moving import OtherFileError, Version, bring_back, link_below, move, size_of
 from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.core.deletion import Cause, Finding, Verdict, held_by
+from isotherm.contract.paths import normalised
+from isotherm.core.deletion import Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
-from isotherm.core.quarantine import folder_in, origin_of, place_for
+from isotherm.core.quarantine import fits, folder_in, origin_of, place_for
 from isotherm.iceberg.threads import IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Sweep
 
@@ -78,7 +78,7 @@ class Taking:
     _causes: Mapping[str, Cause] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._targets = _targets(self.wanted)
+        self._targets = targets_of(self.wanted)
         self._causes = {mark.path: mark.cause for mark in self.wanted.marks}
 
     def blocked(self, paths: Iterable[str]) -> dict[str, str]:
@@ -136,23 +136,30 @@ class Restored:
     restored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """They were there no more."""
-    kept: dict[str, Verdict] = field(default_factory=dict)
     postponed: dict[str, str] = field(default_factory=dict)
 
 
 def restored(
-    table: Table, wanted: Sweep, verdicts: Mapping[str, Verdict], is_stopped: IsStopped, threads: Threads
+    table: Table,
+    wanted: Sweep,
+    verdicts: Mapping[str, Verdict],
+    sizes: Mapping[str, Collection[int]],
+    is_stopped: IsStopped,
+    threads: Threads,
 ) -> Restored:
-    """Put back what is in quarantine and needed where it was.
+    """Put back what is in quarantine and needed where it was: of several files that were in one place the newest that fits.
 
     An orphan that is needed now may be there too: the process may have ended when it was moved and nobody had written that down.
     The table is loaded again for it: the keys that a catalog gave out may be over when the proof is.
     """
-    home, targets, result = wanted.home, _targets(wanted), Restored()
-    back = [path for path, one in verdicts.items() if one.finding is Finding.RESTORE]
+    home, targets, result = wanted.home, targets_of(wanted), Restored()
+    back = {path for path, one in verdicts.items() if one.finding is Finding.RESTORE}
     half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
-    if not back and not half:
+    if home is None or not (back or half):
         return result
+    by_origin: dict[str, list[str]] = {}
+    for place in (*sorted(back), *(targets[path] for path in half)):
+        by_origin.setdefault(normalised(origin_of(place, home) or place), []).append(place)
     try:
         io = table.catalog.load_table(table.name()).io
     except Exception as err:  # noqa: BLE001 (whatever keeps us from it, nothing was moved)
@@ -160,49 +167,35 @@ def restored(
         result.postponed.update(dict.fromkeys(back, why))
         return result
 
-    def put_orphan_back(path: str) -> None:
-        # It waits for nothing: what cannot be put back now is found in quarantine by the next search.
-        with suppress(Exception):
-            if (
-                home is not None
-                and not is_stopped()
-                and not _is_there(io, path)
-                and _is_there(io, targets[path])
-            ):
-                put_back(io, home, targets[path])
-                result.restored.append(targets[path])
-
-    def put(place: str) -> None:
-        if home is None or is_stopped():
+    def put_newest(places: Sequence[str]) -> None:
+        """One after another: what lies in the old place by then is not written over, and the others wait."""
+        if is_stopped():
             return
         try:
-            if _is_there(io, place):
-                put_back(io, home, place)
-                result.restored.append(place)
-            else:
-                result.missing.append(place)
-        except OtherFileError:
-            result.kept[place] = Verdict(Finding.KEEP, "reached", "another file lies where it was")
+            there = [(at_ms, one) for one in places if (at_ms := written_at_ms(io, one)) is not None]
+            result.missing.extend(back.intersection(places).difference(one for _, one in there))
+            for _, place in sorted(there, reverse=True):
+                if size_of(io, origin_of(place, home) or place) is not None:
+                    return
+                if fits(size_of(io, place) or 0, sizes.get(name_of(place), ())):
+                    put_back(io, home, place)
+                    result.restored.append(place)
         except Exception as err:  # noqa: BLE001 (every store has errors of its own)
+            # An orphan waits for nothing: what cannot be put back now is found in quarantine by the next search.
             why = f"it is needed where it was, and cannot be put back: {type(err).__name__}: {err}"
-            result.postponed[place] = why
+            result.postponed.update(dict.fromkeys(back.intersection(places), why))
 
-    deque(threads.each(put, back, REQUESTS_AT_ONCE), maxlen=0)
-    deque(threads.each(put_orphan_back, half, REQUESTS_AT_ONCE), maxlen=0)
+    deque(threads.each(put_newest, list(by_origin.values()), REQUESTS_AT_ONCE), maxlen=0)
     return result
 
 
-def _targets(wanted: Sweep) -> dict[str, str]:
+def targets_of(wanted: Sweep) -> dict[str, str]:
     """Where files go that are not deleted at once, by path: all orphans, where the policy has a quarantine."""
     if not wanted.to_quarantine or wanted.home is None:
         return {}
     orphans = (mark for mark in wanted.marks if mark.cause is Cause.ORPHAN)
     found = {mark.path: place_for(mark.path, wanted.home, mark.job_id) for mark in orphans}
     return {path: place for path, place in found.items() if place is not None}
-
-
-def _is_there(io: FileIO, path: str) -> bool:
-    return written_at_ms(io, path) is not None
 
 
 def _check_links(home: str, *locations: str) -> None:
