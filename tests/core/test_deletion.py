@@ -13,16 +13,15 @@ from isotherm.core.deletion import (
     Mark,
     Neighbours,
     Seen,
-    Standing,
     held_by,
     is_gc_enabled,
     judge,
     may_go_at_once,
     named_folders,
-    obstacle,
     own_folders,
     pause_ms,
 )
+from isotherm.core.obstacles import Standing, obstacle
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"
@@ -180,6 +179,9 @@ MEASURED = {"sizes": {"a.parquet": {7}}, "in_quarantine": {QUARANTINED.path: 7}}
             "needed_again",
         ),
         ({"known_through": 13}, Finding.WAIT, "history_cut"),
+        ({"stays": "orphans.mode: report"}, Finding.WAIT, "policy"),
+        ({"stays": "orphans.mode: report", "young": {QUARANTINED.path}}, Finding.WAIT, "not_over"),
+        ({"stays": "orphans.mode: report", "names": {"a.parquet"}}, Finding.RESTORE, "needed_again"),
         ({"last_sequence_number": None}, Finding.KEEP, "format_1"),
         ({"beside": {Cause.QUARANTINED: "is another history"}}, Finding.WAIT, "other_history"),
     ],
@@ -239,10 +241,12 @@ def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expire
         (Cause.OLD_VERSION, Standing(may_trim=False)),
         (Cause.ORPHAN, Standing(may_remove_orphans=False)),
         (Cause.EXPIRED, Standing(may_expire=False)),
+        # Nothing goes from the quarantine for good then (`stays`), but what is needed comes back from there.
+        (Cause.QUARANTINED, Standing(may_look_for_orphans=False)),
     ],
 )
 def test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does(cause, standing):
-    stay = {cause, Cause.QUARANTINED} if cause is Cause.ORPHAN else {cause}
+    stay = {cause}
     assert {one for one in Cause if obstacle(standing, one) is not None} == stay
 
 

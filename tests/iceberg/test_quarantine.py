@@ -9,7 +9,7 @@ import pytest
 from isotherm.contract.paths import folder
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.quarantine import FOLDER, place_for
-from isotherm.iceberg.quarantine import Taking, in_quarantine, put_back
+from isotherm.iceberg.quarantine import Inside, Taking, listed, put_back
 from isotherm.iceberg.remover import sweep
 from isotherm.iceberg.threads import Stopped, never
 from isotherm.runtime.clock import now_ms
@@ -113,7 +113,7 @@ def test_by_a_policy_without_a_quarantine_an_orphan_goes_at_once(table):
     (path,) = put(table, "data/a.parquet")
 
     assert swept(table, orphan(path), to_quarantine=False).gone == (path,)
-    assert in_quarantine(table.io, table.metadata.location) == ()
+    assert list(listed(table.io, table.metadata.location)) == []
 
 
 def test_what_the_table_names_again_is_put_back(lab, table):
@@ -297,7 +297,7 @@ def test_a_copy_that_took_too_long_waits_for_another_look_and_is_not_read_again(
         )
         with pytest.raises(Stopped):
             taking.take(table.io, path, lambda: True)
-        assert (content(table, path), len(in_quarantine(table.io, home))) == (CONTENT, 1)
+        assert (content(table, path), len(list(listed(table.io, home)))) == (CONTENT, 1)
         asked = len(store.requests)
         taking.take(table.io, path, lambda: False)
 
@@ -330,7 +330,7 @@ def test_a_restore_that_was_cut_off_leaves_the_copy_in_quarantine_for_its_time(t
     put(table, "data/a.parquet", f"{FOLDER}/j1/data/a.parquet")
 
     assert put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet") == f"{home}/data/a.parquet"
-    assert len(in_quarantine(table.io, home)) == 1
+    assert len(list(listed(table.io, home))) == 1
     assert content(table, f"{home}/data/a.parquet") == CONTENT
     with pytest.raises(OSError, match="nothing was moved from this table's folders"):
         put_back(table.io, home, f"{home}/data/a.parquet")
@@ -351,6 +351,26 @@ def test_where_an_older_file_has_its_place_a_file_waits_for_a_folder_of_its_own_
     place = quarantined(table, "data/a.parquet").path.replace("/job/", "/next/")
     assert swept(table, replace(orphan(path), job_id="next")).moved == {path: (place, 6)}
     assert content(table, place) == b"SECOND"
+
+
+def test_of_more_files_than_are_held_those_that_nobody_knows_and_what_is_needed_are_told(table):
+    home = table.metadata.location
+    put(table, *(f"{FOLDER}/j{job}/data/{name}.parquet" for job in (1, 2, 3) for name in "abc"))
+    every = {one.path for one in listed(table.io, home)}
+    known = {path for path in every if "/j1/" in path or path.endswith("/a.parquet")}
+
+    def told(most, names=()):
+        inside = Inside(known)
+        inside.look(table.io, home, never, most)
+        inside.add_needed(table.io, home, names, never, most)
+        assert all(f"{one}.parquet" in inside.names for one in "abc")
+        return inside.is_whole, {one.path for one in inside.files}
+
+    assert told(9) == (True, every)
+    assert told(5) == (False, every - known)
+    is_whole, some = told(2)
+    assert (is_whole, len(some), some & known) == (False, 2, set())
+    assert told(3, {"c.parquet"})[1] >= {one for one in every if one.endswith("/c.parquet")}
 
 
 def test_through_a_link_nothing_comes_back(tmp_path):

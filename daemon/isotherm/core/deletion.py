@@ -106,43 +106,6 @@ GO = Verdict(Finding.GO, "unreached", "no retained snapshot reaches it")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What stands against a deletion at this moment, on the daemon's side and the table's. None where nothing does."""
-
-    ledger: str | None = None
-    """Why this daemon's ledger is not to be believed."""
-    clock: str | None = None
-    """Why this machine's clock is not to be believed."""
-    owner: str | None = None
-    """Why the table is not this daemon's to maintain."""
-    held: str | None = None
-    """Why a person, or a halt, keeps us from the table."""
-    has_policy: bool = True
-    may_expire: bool = True
-    """Whether the policy lets snapshots of this table expire."""
-    may_trim: bool = True
-    """Whether it lets old versions of the metadata go."""
-    may_remove_orphans: bool = True
-    """Whether it lets orphans go, and does not only want them counted."""
-
-
-def obstacle(standing: Standing, cause: Cause) -> str | None:
-    """Why nothing of a table that was marked for this cause may be deleted now, or None."""
-    for against in (standing.ledger, standing.clock, standing.owner, standing.held):
-        if against is not None:
-            return against
-    if not standing.has_policy:
-        return "no policy maintains the table any more"
-    if cause is Cause.EXPIRED and not standing.may_expire:
-        return "the policy does not expire snapshots of this table any more"
-    if cause is Cause.OLD_VERSION and not standing.may_trim:
-        return "the policy does not remove old versions of this table's metadata any more"
-    if cause in {Cause.ORPHAN, Cause.QUARANTINED} and not standing.may_remove_orphans:
-        return "the policy does not remove orphans of this table any more"
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the table itself shows, read after the grace."""
 
@@ -176,6 +139,8 @@ class Evidence:
     policy has changed. Of files in the quarantine, those that are not there for as long as the policy wants it now."""
     strange: Mapping[str, str] = field(default_factory=dict)
     """By path, of files that were found as old versions: why their text does not show that they are."""
+    stays: str = ""
+    """Why what is in quarantine goes not for good, whatever its age: it may only be put back."""
     beside: Mapping[Cause, str] = field(default_factory=dict)
     """By cause: why nothing that was found may go, by what else lies in the metadata folder."""
 
@@ -302,6 +267,8 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
         return _wait("other_history", f"in the metadata folder {evidence.beside[mark.cause]}")
     if mark.path in evidence.young and mark.cause is Cause.QUARANTINED:
         return _wait(NOT_OVER, "it can still be restored: orphans.keep_for is longer by now")
+    if mark.cause is Cause.QUARANTINED and evidence.stays:
+        return _wait("policy", evidence.stays)
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:

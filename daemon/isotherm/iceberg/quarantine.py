@@ -5,8 +5,9 @@ never written over another one.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -18,31 +19,68 @@ from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
 from isotherm.core.quarantine import fits, folder_in, origin_of, place_for
+from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.threads import IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Sweep
 
 
-def in_quarantine(
-    io: FileIO, home: str, is_stopped: IsStopped = never, most: int = TOLD
-) -> tuple[Orphan, ...] | None:
-    """The files that lie in a table's quarantine. None where they are more than `most`.
+def listed(io: FileIO, home: str, is_stopped: IsStopped = never) -> Iterator[Orphan]:
+    """The files that lie in a table's quarantine, one after another.
 
     Raises:
         OSError: the store does not answer, or refuses.
         Stopped: so it was wanted.
     """
     top = folder_in(home)
-    found: list[Orphan] = []
     for some in files_below(io, top):
         if is_stopped():
             raise Stopped
         for file in some:
             origin = origin_of(top + file.name, home)
             if origin is not None and is_orphan_by_name(origin.removeprefix(home.rstrip("/") + "/")):
-                found.append(Orphan(top + file.name, file.size_bytes, file.written_at_ms))
-        if len(found) > most:
-            return None
-    return tuple(found)
+                yield Orphan(top + file.name, file.size_bytes, file.written_at_ms)
+
+
+@dataclass(slots=True)
+class Inside:
+    """What a listing shows of a quarantine, of which no more is held than `TOLD` files: else those that nobody knows."""
+
+    known: Collection[str]
+    """Places of which the ledger knows."""
+    names: Numbered = field(default_factory=Numbered)
+    """The names of all, and of those that the ledger knows."""
+    files: list[Orphan] | None = field(default_factory=list)
+    """None where it cannot be listed."""
+    is_whole: bool = True
+    """Whether these are all."""
+    why_not: str = ""
+    """Why it cannot be listed."""
+
+    def look(self, io: FileIO, home: str, is_stopped: IsStopped, most: int = TOLD) -> None:
+        """List it. A store that does not let us has told nothing. Raises Stopped."""
+        self.names.add_all(map(name_of, self.known))
+        files = list[Orphan]()
+        try:
+            for file in listed(io, home, is_stopped):
+                self.names.add_all([name_of(file.path)])
+                if len(files) == most and self.is_whole:
+                    self.is_whole, files = False, [one for one in files if one.path not in self.known]
+                if self.is_whole or (len(files) < most and file.path not in self.known):
+                    files.append(file)
+        except OSError as err:
+            self.files, self.is_whole, self.why_not = None, False, str(err)
+            return
+        self.files = files
+
+    def add_needed(
+        self, io: FileIO, home: str, names: Collection[str], is_stopped: IsStopped, most: int = TOLD
+    ) -> None:
+        """Where not all are held, list it once more for those that have one of these names."""
+        if self.files is None or self.is_whole or not names:
+            return
+        held = {one.path for one in self.files}
+        needed = (one for one in listed(io, home, is_stopped) if name_of(one.path) in names)
+        self.files += [one for one in islice(needed, most) if one.path not in held]
 
 
 def put_back(io: FileIO, home: str, place: str) -> str:

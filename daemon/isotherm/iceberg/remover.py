@@ -3,7 +3,7 @@
 Orphans it moves into the table's quarantine where the policy says so. What is needed again it puts back from there.
 
 It works beside the loop, one table after another: each of its steps is a request to a store. What it may do was
-decided before it began (`deletion.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
+decided before it began (`obstacles.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
@@ -259,6 +259,7 @@ def gathered(
         young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads) | wanted.not_over,
         strange=_strange(table, unnamed, is_stopped, threads),
         beside=beside,
+        stays=wanted.stays,
     )
 
 

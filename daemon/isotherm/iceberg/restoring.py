@@ -9,8 +9,7 @@ from isotherm.clients.listing import written_at_ms
 from isotherm.clients.moving import OtherFileError
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.core.quarantine import origin_of
-from isotherm.iceberg.orphans import MOST
-from isotherm.iceberg.quarantine import in_quarantine, put_back
+from isotherm.iceberg.quarantine import listed, put_back
 from isotherm.iceberg.threads import THREADS
 from isotherm.service.ports import LoadedTable
 
@@ -38,7 +37,7 @@ def restorable(loaded: LoadedTable, homes: Collection[str]) -> list[Restorable]:
     return [
         Restorable(home, one.path, origin, one.written_at_ms)
         for home in homes
-        for one in in_quarantine(table.io, home, most=MOST) or ()
+        for one in listed(table.io, home)
         if (origin := origin_of(one.path, home)) is not None
     ]
 
