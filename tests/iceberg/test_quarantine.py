@@ -353,6 +353,40 @@ def test_where_an_older_file_has_its_place_a_file_waits_for_a_folder_of_its_own_
     assert content(table, place) == b"SECOND"
 
 
+def test_what_has_too_long_a_name_for_quarantine_is_kept_and_told(tmp_path):
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        table = lab.create()
+        lab.append(table, 1)
+        below = (
+            len(table.refresh().metadata.location.removeprefix("s3://lake/"))
+            + len("/data/")
+            + len(".parquet")
+        )
+        path, short = put(table, f"data/{'a' * (1024 - below)}.parquet", "data/b.parquet")
+
+        result = swept(table, orphan(path), orphan(short))
+        assert (result.kept[path].reason, result.postponed, set(result.moved)) == ("too_long", {}, {short})
+        assert content(table, path) == CONTENT
+        lab.executor.stop()
+
+
+def test_on_a_disk_no_empty_folder_is_left_in_quarantine(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    home = Path(table.refresh().metadata.location.removeprefix("file://"))
+    one, two = put(table, "data/day=1/a.parquet", "data/day=2/a.parquet")
+    marks = [quarantined(table, f"data/day={day}/a.parquet") for day in (1, 2)]
+    assert set(swept(table, orphan(one), orphan(two)).moved) == {one, two}
+
+    assert swept(table, marks[0]).gone == (marks[0].path,)
+    assert [path.name for path in (home / FOLDER / "job" / "data").iterdir()] == ["day=2"]
+    put_back(table.io, f"file://{home}", marks[1].path)
+    assert list((home / FOLDER).iterdir()) == []
+    lab.executor.stop()
+
+
 def test_of_more_files_than_are_held_those_that_nobody_knows_and_what_is_needed_are_told(table):
     home = table.metadata.location
     put(table, *(f"{FOLDER}/j{job}/data/{name}.parquet" for job in (1, 2, 3) for name in "abc"))

@@ -371,4 +371,25 @@ MUTANTS = (
         "set()",
         DAYS + "test_a_policy_that_only_reports_by_now_stops_what_goes_from_quarantine_for_good",
     ),
+    Mutant(
+        "a place of two spellings is listed twice",
+        "iceberg/restoring.py",
+        "for home in _places(homes)",
+        "for home in homes",
+        "iceberg/test_restoring.py::test_a_place_that_has_two_spellings_is_listed_once",
+    ),
+    Mutant(
+        "what has too long a name for quarantine waits for ever",
+        "iceberg/quarantine.py",
+        'self.kept[path] = Verdict(Finding.KEEP, "too_long", found[path])',
+        "pass",
+        STORE + "test_what_has_too_long_a_name_for_quarantine_is_kept_and_told",
+    ),
+    Mutant(
+        "with an empty folder goes what is above the quarantine",
+        "clients/moving.py",
+        "if one == end or not one.is_relative_to(end):",
+        "if False:",
+        STORE + "test_on_a_disk_no_empty_folder_is_left_in_quarantine",
+    ),
 )

@@ -149,6 +149,20 @@ def link_below(location: str, home: str) -> str | None:
     )
 
 
+def remove_empty_folders(location: str, top: str) -> None:
+    """On a disk, take away the folders of a file that is gone, from the deepest one up to below `top`, while they are empty."""
+    if not is_local(location):
+        return
+    end = Path(normalised(top))
+    for one in Path(normalised(location)).parents:
+        if one == end or not one.is_relative_to(end):
+            return
+        try:
+            one.rmdir()
+        except OSError:
+            return
+
+
 def _check_names(*locations: str) -> None:
     if (wrong := next((one for one in locations if not is_plain(one)), None)) is not None:
         raise OSError(f"the location {wrong!r} may name another file than it says")

@@ -13,6 +13,8 @@ from collections.abc import Collection
 FOLDER = "_isotherm_quarantine"
 PARTS = ("data", "metadata")
 """The folders of a table from which files are moved."""
+LONGEST_KEY_BYTES = 1024
+"""Of S3, GCS and Azure, without the bucket."""
 
 
 def folder_in(home: str) -> str:
@@ -40,6 +42,15 @@ def origin_of(place: str, home: str) -> str | None:
     if not place.startswith(top) or not job_id or not _is_of_a_table(below):
         return None
     return f"{home.rstrip('/')}/{below}"
+
+
+def is_too_long(place: str) -> bool:
+    """Whether an object store has no file of such a name."""
+    scheme, is_remote, rest = place.partition("://")
+    key = rest.partition("/")[2]
+    return (
+        bool(is_remote) and scheme.lower() not in {"file", "hdfs"} and len(key.encode()) > LONGEST_KEY_BYTES
+    )
 
 
 def fits(size_bytes: int, sizes: Collection[int]) -> bool:

@@ -13,12 +13,20 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import files_below, written_at_ms
-from isotherm.clients.moving import OtherFileError, Version, bring_back, link_below, move, size_of
+from isotherm.clients.moving import (
+    OtherFileError,
+    Version,
+    bring_back,
+    link_below,
+    move,
+    remove_empty_folders,
+    size_of,
+)
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphans import TOLD, Orphan, is_orphan_by_name
-from isotherm.core.quarantine import fits, folder_in, origin_of, place_for
+from isotherm.core.quarantine import fits, folder_in, is_too_long, origin_of, place_for
 from isotherm.iceberg.numbered import Numbered
 from isotherm.iceberg.threads import IsStopped, Stopped, Threads, never
 from isotherm.service.ports import Sweep
@@ -95,6 +103,7 @@ def put_back(io: FileIO, home: str, place: str) -> str:
         raise OSError(f"nothing was moved from this table's folders to {place}")
     _check_links(home, place, origin)
     bring_back(io, place, origin)
+    remove_empty_folders(place, folder_in(home))
     return origin
 
 
@@ -129,6 +138,11 @@ class Taking:
                 found[path] = "it lies in none of the folders from which files are moved into quarantine"
             elif (other := held_by(self._targets[path], self.wanted.neighbours, is_found=True)) is not None:
                 found[path] = f"the quarantine lies in a folder of another table, {other}"
+            elif is_too_long(self._targets[path]):
+                found[path] = (
+                    "its name in quarantine would be longer than its store allows: delete it by hand"
+                )
+                self.kept[path] = Verdict(Finding.KEEP, "too_long", found[path])
         return found
 
     def take(self, io: FileIO, path: str, is_late: IsStopped) -> None:
@@ -157,6 +171,8 @@ class Taking:
             return
         try:
             io.delete(path)
+            if home is not None and self._causes[path] is Cause.QUARANTINED:
+                remove_empty_folders(path, folder_in(home))
         except FileNotFoundError:
             if self._causes[path] is Cause.QUARANTINED:
                 self.missing.add(path)

@@ -92,14 +92,12 @@ def sweep(
     not_over = [path for path in found[Finding.WAIT] if verdicts[path].reason == NOT_OVER]
     waits = {path: verdicts[path].why for path in found[Finding.WAIT] if path not in {*not_over}}
     kept = {path: verdicts[path] for path in found[Finding.KEEP]}
+    postponed = waits | late | blocked | back.postponed
     return Swept(
         wanted.uuid,
         tuple(path for path in gone if path not in taking.moved and path not in taking.missing),
         kept | taking.kept,
-        waits
-        | {path: why for path, why in late.items() if path not in taking.kept}
-        | blocked
-        | back.postponed,
+        {path: why for path, why in postponed.items() if path not in taking.kept},
         taking.moved,
         tuple(back.restored),
         (*taking.missing, *back.missing),
