@@ -1,5 +1,7 @@
 """A file that is moved lies in one of two places, or in both, whatever happens; and no other file is lost for it."""
 
+import errno
+import io as streams
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -8,10 +10,11 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import PythonFile
 from pyarrow.fs import FileSystemHandler, LocalFileSystem, PyFileSystem
 
 from isotherm.clients.listing import written_at_ms
-from isotherm.clients.moving import OtherFileError, is_same, link_below, move
+from isotherm.clients.moving import OtherFileError, bring_back, is_same, link_below, move
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.runtime.clock import now_ms
 from support.object_store import BUCKET, Fault, object_store
@@ -20,10 +23,10 @@ HOUR_S = 3600
 
 
 class NoCopies(FileSystemHandler):
-    """A folder of this disk as a store that cannot copy, like HDFS through PyArrow."""
+    """A folder of this disk as a store that cannot copy, like HDFS through PyArrow, and shows what is half written."""
 
-    def __init__(self, root):
-        self.root, self.files = root, LocalFileSystem()
+    def __init__(self, root, client):
+        self.root, self.files, self.client = root, LocalFileSystem(), client
 
     def at(self, path):
         return str(self.root / path.lstrip("/"))
@@ -45,22 +48,49 @@ class NoCopies(FileSystemHandler):
 
     def open_output_stream(self, path, metadata):  # noqa: ARG002
         Path(self.at(path)).parent.mkdir(parents=True, exist_ok=True)
+        if (left := self.client.breaks_at) is not None:
+            self.client.breaks_at = None
+            return PythonFile(Breaks(self.at(path), left), mode="w")
         return self.files.open_output_stream(self.at(path))
+
+    def move(self, path, other):
+        os.link(self.at(path), self.at(other))  # it writes over nothing
+        os.unlink(self.at(path))  # noqa: PTH108
 
     def refused(self, *_):
         raise NotImplementedError("not supported yet")
 
-    copy_file = move = get_file_info_selector = create_dir = delete_dir = delete_dir_contents = refused
+    copy_file = get_file_info_selector = create_dir = delete_dir = delete_dir_contents = refused
     delete_root_dir_contents = open_append_stream = normalize_path = refused
 
 
+class Breaks(streams.RawIOBase):
+    """What is written, up to some bytes; then the connection is gone."""
+
+    def __init__(self, path, left):
+        self.file, self.left = Path(path).open("wb"), left  # noqa: SIM115 (closed below)
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.file.write(bytes(data)[: self.left])
+        raise OSError("pipeline broken")
+
+    def close(self):
+        self.file.close()
+        super().close()
+
+
 class OfNoCopies(RetryingFileIO):
+    breaks_at = None
+
     def __init__(self, root):
         super().__init__(properties_with_retries({}))
         self.root = root
 
     def _initialize_fs(self, scheme, netloc=None):  # noqa: ARG002
-        return PyFileSystem(NoCopies(self.root))
+        return PyFileSystem(NoCopies(self.root, self))
 
 
 @pytest.fixture(params=["disk", "s3", "no copies"])
@@ -114,17 +144,148 @@ def test_what_lies_in_neither_place_is_told(place):
 
 
 @pytest.mark.parametrize("there", [b"rowS", b"row", b"rows and more", b""])
-def test_a_file_of_other_content_is_not_written_over_unless_it_can_only_be_half_a_copy(place, there):
+@pytest.mark.parametrize("act", [move, bring_back])
+def test_a_file_of_other_content_is_never_written_over_even_where_it_may_be_half_a_copy(place, there, act):
     io, folder = place
     source, target = f"{folder}/a", f"{folder}/b"
     put(io, source)
     put(io, target, there)
 
     with pytest.raises(OtherFileError):
-        move(io, source, target)
+        act(io, source, target)
     assert (content(io, source), content(io, target)) == (b"rows", there)
-    assert move(io, source, target, takes_over=True) == 4
-    assert (content(io, source), content(io, target)) == (None, b"rows")
+
+
+def test_what_is_brought_back_lies_where_it_was(place):
+    io, folder = place
+    put(io, f"{folder}/_aside/j/data/a")
+
+    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a") == 4
+    assert content(io, f"{folder}/data/day=1/a") == b"rows"
+    assert content(io, f"{folder}/_aside/j/data/a") is None
+    # Asked once more, as after a crash, it says the same.
+    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a") == 4
+    with pytest.raises(FileNotFoundError, match=r"neither .*/x nor .*/y"):
+        bring_back(io, f"{folder}/x", f"{folder}/y")
+
+
+def test_what_is_brought_back_and_there_already_stays_in_both_places(place):
+    """Somebody may be about to take it away just now: he has copied it, and deletes it where it was."""
+    io, folder = place
+    put(io, f"{folder}/aside")
+    put(io, f"{folder}/a")
+    if folder.startswith("file:"):
+        os.utime(folder.removeprefix("file://") + "/a", (0, 0))
+
+    assert bring_back(io, f"{folder}/aside", f"{folder}/a") == 4
+    assert (content(io, f"{folder}/aside"), content(io, f"{folder}/a")) == (b"rows", b"rows")
+    assert written_at_ms(io, f"{folder}/a") > now_ms() - HOUR_S * 1000
+
+
+def test_where_the_copy_is_put_back_meanwhile_the_original_stays(place):
+    io, folder = place
+    put(io, f"{folder}/a")
+    put(io, f"{folder}/b")
+
+    def put_back():
+        io.delete(f"{folder}/b")
+        return True
+
+    with pytest.raises(OSError, match="somebody puts it back just now"):
+        move(io, f"{folder}/a", f"{folder}/b", put_back)
+    assert content(io, f"{folder}/a") == b"rows"
+
+
+@pytest.mark.parametrize("new", [b"newer rows", b"ROWS"])
+def test_a_file_that_is_written_again_while_it_is_copied_stays(place, new):
+    io, folder = place
+    put(io, f"{folder}/a")
+    put(io, f"{folder}/b")
+
+    def written_again():
+        io.delete(f"{folder}/a")
+        put(io, f"{folder}/a", new)
+        return True
+
+    with pytest.raises(OSError, match="was written again while it was moved"):
+        move(io, f"{folder}/a", f"{folder}/b", written_again)
+    assert (content(io, f"{folder}/a"), content(io, f"{folder}/b")) == (new, b"rows")
+    with pytest.raises(OtherFileError):
+        move(io, f"{folder}/a", f"{folder}/b")
+
+
+def test_a_copy_of_what_was_written_again_since_is_no_whole_one(place):
+    io, folder = place
+    put(io, f"{folder}/a")
+    put(io, f"{folder}/b")
+    whole = {}
+    assert move(io, f"{folder}/a", f"{folder}/b", lambda: False, whole=whole) is None
+    io.delete(f"{folder}/a")
+    put(io, f"{folder}/a", b"ROWS")
+
+    with pytest.raises(OtherFileError):
+        move(io, f"{folder}/a", f"{folder}/b", whole=whole)
+    assert (content(io, f"{folder}/a"), content(io, f"{folder}/b")) == (b"ROWS", b"rows")
+
+
+def test_on_a_disk_no_file_is_written_over_that_comes_at_the_last_moment(tmp_path, monkeypatch):
+    io, touch = RetryingFileIO(properties_with_retries({})), os.utime
+    put(io, f"file://{tmp_path}/aside")
+
+    def comes(path, *times):
+        (tmp_path / "a").write_bytes(b"newer")
+        touch(path, *times)
+
+    monkeypatch.setattr(os, "utime", comes)
+
+    with pytest.raises(OtherFileError):
+        bring_back(io, f"file://{tmp_path}/aside", f"file://{tmp_path}/a")
+    assert ((tmp_path / "a").read_bytes(), (tmp_path / "aside").read_bytes()) == (b"newer", b"rows")
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_disk_without_second_names_for_files_renames_what_comes_back(tmp_path, monkeypatch, error):
+    io = RetryingFileIO(properties_with_retries({}))
+    put(io, f"file://{tmp_path}/aside")
+
+    def refuse(*_, **__):
+        raise OSError(error, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    assert bring_back(io, f"file://{tmp_path}/aside", f"file://{tmp_path}/a") == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_folder_that_is_taken_away_because_it_is_empty_is_made_again(tmp_path, monkeypatch):
+    io, make, once = RetryingFileIO(properties_with_retries({})), Path.mkdir, []
+    put(io, f"file://{tmp_path}/a")
+
+    def made_and_gone(path, *args, **more):
+        make(path, *args, **more)
+        if path.name == "j" and not once:
+            once.append(path)
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", made_and_gone)
+
+    assert move(io, f"file://{tmp_path}/a", f"file://{tmp_path}/j/a") == 4
+    assert (tmp_path / "j" / "a").read_bytes() == b"rows"
+
+
+@pytest.mark.parametrize("act", [move, bring_back])
+def test_a_copy_that_breaks_off_half_way_shows_nothing_and_is_made_again(tmp_path, act):
+    io = OfNoCopies(tmp_path)
+    put(io, "hdfs://nn/t/a", b"0123456789")
+    io.breaks_at = 4
+    with pytest.raises(OSError, match="pipeline broken"):
+        act(io, "hdfs://nn/t/a", "hdfs://nn/t/b")
+    assert (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b")) == (b"0123456789", None)
+    assert content(io, "hdfs://nn/t/_b.half") == b"0123"
+
+    assert act(io, "hdfs://nn/t/a", "hdfs://nn/t/b") == 10
+    assert (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b")) == (None, b"0123456789")
+    assert content(io, "hdfs://nn/t/_b.half") is None
 
 
 def test_a_whole_copy_from_before_is_enough(place):
@@ -204,7 +365,7 @@ class Dies(BaseException):
     """The process ends here."""
 
 
-class Dying(RetryingFileIO):
+class Dying(OfNoCopies):
     """A client that ends its process before or after the n-th thing that it changes."""
 
     left = 0
@@ -219,31 +380,30 @@ class Dying(RetryingFileIO):
         super().delete(location)
         self._maybe()
 
-
-class DyingWithoutCopies(Dying, OfNoCopies):
-    """The same in a store without copies, where half of a file may be left."""
-
     def new_output(self, location):
         self._maybe()
         return super().new_output(location)
 
 
-@given(st.binary(max_size=20), st.lists(st.integers(0, 5), max_size=4), st.none() | st.binary(max_size=20))
-def test_however_often_a_move_is_cut_off_nothing_is_lost(tmp_path_factory, what, deaths, half):
-    root = tmp_path_factory.mktemp("store")
-    io = DyingWithoutCopies(root)
-    put(io, "hdfs://nn/t/a", what)
-    if half is not None:
-        put(io, "hdfs://nn/t/b", half)
-    for left in deaths:
-        io.left = left
-        with suppress(Dies):
-            move(io, "hdfs://nn/t/a", "hdfs://nn/t/b", takes_over=True)
-        io.left = 0
-        assert what in (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b"))
+@given(
+    st.binary(max_size=20),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 7), st.none() | st.integers(0, 20)), max_size=6),
+)
+def test_however_often_a_move_is_cut_off_there_or_back_nothing_is_lost(tmp_path_factory, what, tries):
+    io, a, b = Dying(tmp_path_factory.mktemp("store")), "hdfs://nn/t/a", "hdfs://nn/t/b"
+    put(io, a, what)
+    for is_back, left, breaks_at in tries:
+        io.left, io.breaks_at = left, breaks_at
+        with suppress(Dies, OSError):
+            if is_back:
+                bring_back(io, b, a)
+            else:
+                move(io, a, b)
+        io.left, io.breaks_at = 0, None
+        assert {content(io, a), content(io, b)} - {None} == {what}
 
-    assert move(io, "hdfs://nn/t/a", "hdfs://nn/t/b", takes_over=True) == len(what)
-    assert (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b")) == (None, what)
+    move(io, a, b)
+    assert (content(io, a), content(io, b)) == (None, what)
 
 
 def test_a_link_on_the_way_is_found_and_one_above_is_none_of_ours(tmp_path):

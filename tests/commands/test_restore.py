@@ -63,7 +63,7 @@ def test_by_a_policy_that_only_reports_it_stays_and_plan_says_why(lab, monkeypat
     monkeypatch.setenv("COLUMNS", "200")
     (lab.root / "policies" / "all.yaml").write_text(REPORT)
     service = started(lab)
-    pass_by(lab, service, 9)
+    pass_by(lab, service, 16)  # `keep_for` is as long as it is by itself
     assert len(service.ledger.files_in_quarantine(uuid_of(lab.table))) == 4
     inspector = Inspector(load_config(lab.root / "isotherm.yaml"))
     said = inspector.waiting_files(uuid_of(lab.table), lab.now_ms())
@@ -71,6 +71,29 @@ def test_by_a_policy_that_only_reports_it_stays_and_plan_says_why(lab, monkeypat
     assert said == "4 files should be deleted by now: the policy says orphans.mode: report"
     assert service.deletions.overdue_s() == 0
     service.stop()
+
+
+def test_what_the_table_needs_from_quarantine_is_said_where_nobody_puts_it_back(ask, lab):
+    (source,) = lab.table.inspect.files()["file_path"].to_pylist()[:1]
+    late = home(lab.table) / "data" / "a.parquet"
+    (place,) = (home(lab.table) / FOLDER).glob("*/data/a.parquet")
+    late.write_bytes(Path(source.removeprefix("file://")).read_bytes())
+    lab.table.refresh().add_files([f"file://{late}"])
+    late.unlink()
+    said = " ".join(ask("shop.orders").stdout.split())
+    assert "needs 1 file of these where they were; the daemon puts them back after its next search" in said
+
+    (lab.root / "policies" / "all.yaml").write_text(POLICY.replace("MODE", "off"))
+    said = " ".join(ask("shop.orders").stdout.split())
+    assert "nobody puts them back, because the policy says orphans.mode: off" in said
+    assert str(place) in "".join(ask("shop.orders").stdout.split())
+    inspector = Inspector(load_config(lab.root / "isotherm.yaml"))
+    assert inspector.unwatched(uuid_of(lab.table)) == (
+        "4 files in quarantine: nobody looks whether the table needs one again (orphans.mode: off); "
+        "`isotherm orphans shop.orders` does"
+    )
+    (lab.root / "policies" / "all.yaml").write_text(REPORT)
+    assert Inspector(load_config(lab.root / "isotherm.yaml")).unwatched(uuid_of(lab.table)) is None
 
 
 def test_one_comes_back_however_it_is_named(ask, lab):

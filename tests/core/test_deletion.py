@@ -13,16 +13,15 @@ from isotherm.core.deletion import (
     Mark,
     Neighbours,
     Seen,
-    Standing,
     held_by,
     is_gc_enabled,
     judge,
     may_go_at_once,
     named_folders,
-    obstacle,
     own_folders,
     pause_ms,
 )
+from isotherm.core.obstacles import Standing, obstacle
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"
@@ -135,6 +134,9 @@ def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cau
 QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cause.QUARANTINED, SEEN)
 
 
+MEASURED = {"sizes": {"a.parquet": {7}}, "in_quarantine": {QUARANTINED.path: 7}}
+
+
 @pytest.mark.parametrize(
     ("changes", "finding", "reason"),
     [
@@ -144,9 +146,42 @@ QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cau
         ({"names": {"a.parquet"}, "young": {QUARANTINED.path}}, Finding.RESTORE, "needed_again"),
         # Somebody has added it where it lies now: it would be lost to him where it was.
         ({"names": {"a.parquet"}, "moved_names": {"a.parquet"}}, Finding.KEEP, "reached"),
-        ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.WAIT, "gc_disabled"),
-        ({"names": {"a.parquet"}, "seen_through": 13}, Finding.WAIT, "history_cut"),
+        # To put it back deletes nothing, so nothing that holds back deletions holds that back.
+        ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.RESTORE, "needed_again"),
+        ({"names": {"a.parquet"}, "seen_through": 13}, Finding.RESTORE, "needed_again"),
+        # By their sizes, what lies where it was is what the table names, or is not, or this one is not.
+        ({"names": {"a.parquet"}, **MEASURED}, Finding.RESTORE, "needed_again"),
+        ({"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 7}}, Finding.GO, "unreached"),
+        ({"names": {"a.parquet"}, "at_origin": {QUARANTINED.path: 7}}, Finding.GO, "unreached"),
+        (
+            {
+                "names": {"a.parquet"},
+                **MEASURED,
+                "at_origin": {QUARANTINED.path: 7},
+                "young": {QUARANTINED.path},
+            },
+            Finding.WAIT,
+            "not_over",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 7}, "gc_enabled": False},
+            Finding.WAIT,
+            "gc_disabled",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "at_origin": {QUARANTINED.path: 8}},
+            Finding.WAIT,
+            "needed_again",
+        ),
+        (
+            {"names": {"a.parquet"}, **MEASURED, "in_quarantine": {QUARANTINED.path: 8}},
+            Finding.WAIT,
+            "needed_again",
+        ),
         ({"known_through": 13}, Finding.WAIT, "history_cut"),
+        ({"stays": "orphans.mode: report"}, Finding.WAIT, "policy"),
+        ({"stays": "orphans.mode: report", "young": {QUARANTINED.path}}, Finding.WAIT, "not_over"),
+        ({"stays": "orphans.mode: report", "names": {"a.parquet"}}, Finding.RESTORE, "needed_again"),
         ({"last_sequence_number": None}, Finding.KEEP, "format_1"),
         ({"beside": {Cause.QUARANTINED: "is another history"}}, Finding.WAIT, "other_history"),
     ],
@@ -206,10 +241,12 @@ def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expire
         (Cause.OLD_VERSION, Standing(may_trim=False)),
         (Cause.ORPHAN, Standing(may_remove_orphans=False)),
         (Cause.EXPIRED, Standing(may_expire=False)),
+        # Nothing goes from the quarantine for good then (`stays`), but what is needed comes back from there.
+        (Cause.QUARANTINED, Standing(may_look_for_orphans=False)),
     ],
 )
 def test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does(cause, standing):
-    stay = {cause, Cause.QUARANTINED} if cause is Cause.ORPHAN else {cause}
+    stay = {cause}
     assert {one for one in Cause if obstacle(standing, one) is not None} == stay
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.orphan_findings import is_orphan_by_name
-from isotherm.core.quarantine import folder_in, origin_of, place_for
+from isotherm.core.quarantine import fits, folder_in, is_too_long, origin_of, place_for
 
 HOMES = ("s3://lake/shop/orders", "s3://lake/shop/orders/", "file:///wh/orders", "/wh/orders", "hdfs://nn/o")
 _PARTS = st.lists(st.text("ab=1_.", min_size=1, max_size=4), min_size=1, max_size=4)
@@ -61,3 +61,19 @@ def test_what_nothing_of_ours_has_moved_goes_nowhere(place):
 
 def test_no_search_takes_it_for_the_tables():
     assert not is_orphan_by_name(folder_in("")[1:] + "job/data/a.parquet")
+
+
+def test_a_file_fits_that_may_be_the_one_which_a_table_names():
+    assert [fits(7, sizes) for sizes in ((), {7}, {6, 7}, {6})] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfss"])
+def test_a_name_that_an_object_store_does_not_allow_is_too_long(scheme):
+    assert not is_too_long(f"{scheme}://lake/" + "a" * 1024)
+    assert is_too_long(f"{scheme}://lake/" + "a" * 1025)
+    assert is_too_long(f"{scheme}://lake/" + "ü" * 513)
+
+
+@pytest.mark.parametrize("home", ["file:///wh", "/wh", "hdfs://nn/wh"])
+def test_a_disk_and_hdfs_allow_long_names(home):
+    assert not is_too_long(f"{home}/" + "a/" * 1000)

@@ -157,7 +157,33 @@ def test_a_quarantine_that_may_not_be_listed_keeps_no_orphan_from_being_found(on
     }
     store.faults += [Fault("GET", FOLDER, 1000, "403")]
 
-    assert (found(table).files, found(table).quarantine) == (len(NAMES), None)
+    result = found(table, quarantined=frozenset({f"s3://x/{FOLDER}/j/data/{name_of_a_file(table)}"}))
+    assert (result.files, result.quarantine, result.is_whole) == (len(NAMES), None, False)
+    assert "ACCESS_DENIED" in result.why_not
+    # What the ledger knows is compared all the same.
+    assert result.needed_again == {name_of_a_file(table)}
+
+
+def name_of_a_file(table):
+    """One of the table's."""
+    return table.inspect.files()["file_path"].to_pylist()[0].rpartition("/")[2]
+
+
+def test_a_search_tells_what_the_table_misses_of_what_is_in_quarantine(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    name = name_of_a_file(table.refresh())
+    put(table, f"{FOLDER}/j/data/{name}", f"{FOLDER}/j/data/other/{name}", *IN_QUARANTINE)
+    (path,) = table.inspect.files()["file_path"].to_pylist()
+    there = f"{table.metadata.location}/data/other/{name}"
+    put(table, there.removeprefix(f"{table.metadata.location}/"))
+    result = found(table)
+    lies_there = path.removeprefix(f"{table.metadata.location}/") == f"data/{name}"
+
+    assert result.needed_again == {name}
+    assert result.missed == (set() if lies_there else {f"{table.metadata.location}/{FOLDER}/j/data/{name}"})
+    Path(there.removeprefix("file://")).unlink()
+    assert f"{table.metadata.location}/{FOLDER}/j/data/other/{name}" in found(table).missed
 
 
 def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):

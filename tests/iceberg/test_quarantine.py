@@ -1,5 +1,6 @@
 """Orphans go into a table's quarantine and come back, whatever a store does meanwhile, and never over another file."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from isotherm.contract.paths import folder
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.quarantine import FOLDER, place_for
-from isotherm.iceberg.quarantine import Taking, in_quarantine, put_back
+from isotherm.iceberg.quarantine import Inside, Taking, listed, put_back
 from isotherm.iceberg.remover import sweep
 from isotherm.iceberg.stopping import Stopped, never
 from isotherm.runtime.clock import now_ms
@@ -112,7 +113,7 @@ def test_by_a_policy_without_a_quarantine_an_orphan_goes_at_once(table):
     (path,) = put(table, "data/a.parquet")
 
     assert swept(table, orphan(path), to_quarantine=False).gone == (path,)
-    assert in_quarantine(table.io, table.metadata.location) == ()
+    assert list(listed(table.io, table.metadata.location)) == []
 
 
 def test_what_the_table_names_again_is_put_back(lab, table):
@@ -154,16 +155,118 @@ def test_what_the_table_names_in_its_quarantine_stays_there(table):
     assert table.refresh().scan().to_arrow().num_rows == 4
 
 
-def test_where_another_file_lies_in_its_old_place_nothing_is_written_over(table):
+def in_job(table, name, job_id):
+    """The same as `quarantined`, moved there by another search."""
+    home = table.metadata.location
+    return Mark(place_for(f"{home}/{name}", home, job_id), job_id, Cause.QUARANTINED, Seen(1, 1))
+
+
+def put_at(table, mark, what):
+    put(table, mark.path.removeprefix(f"{table.metadata.location}/"), content=what)
+
+
+def missed(table, name):
+    """The table names a file that is not there; its content."""
+    path = f"{table.metadata.location}/{name}"
+    data = named_again(table, path)
+    table.io.delete(path)
+    return path, data
+
+
+def test_an_older_file_of_a_name_that_the_table_has_again_goes_in_its_time(table):
     path = f"{table.metadata.location}/data/a.parquet"
     mark = quarantined(table, "data/a.parquet")
     data = named_again(table, path)
-    put(table, mark.path.removeprefix(f"{table.metadata.location}/"))
+    put_at(table, mark, CONTENT)
+
+    early = swept(table, mark, not_over=frozenset({mark.path}))
+    assert (early.not_over, early.restored, early.kept) == ((mark.path,), (), {})
+    assert (content(table, path), content(table, mark.path)) == (data, CONTENT)
+    late = swept(table, mark)
+    assert (late.gone, late.restored, late.kept) == ((mark.path,), (), {})
+    assert (content(table, path), content(table, mark.path)) == (data, None)
+
+
+@pytest.mark.parametrize("last", ["j1", "j2"])
+def test_of_two_files_of_one_name_the_one_that_the_table_means_comes_back_and_the_other_stays(table, last):
+    path, data = missed(table, "data/a.parquet")
+    first, second = (in_job(table, "data/a.parquet", one) for one in ("j1", "j2"))
+    means, other = (first, second) if last == "j1" else (second, first)
+    put_at(table, means, data)
+    put_at(table, other, CONTENT)
+
+    result = swept(table, first, second)
+    assert (result.restored, result.gone, result.kept) == ((means.path,), (), {})
+    assert set(result.postponed) == {other.path}
+    assert (content(table, path), content(table, other.path)) == (data, CONTENT)
+    assert table.refresh().scan().to_arrow().num_rows == 4
+    assert swept(table, other).gone == (other.path,)
+    assert content(table, path) == data
+
+
+def test_of_two_files_of_one_name_and_size_the_newer_one_comes_back_and_the_older_one_stays(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    path, data = missed(table.refresh(), "data/a.parquet")
+    marks = [in_job(table, "data/a.parquet", one) for one in ("j1", "j2", "j3")]
+    other = bytes(len(data))
+    for age, mark in enumerate(marks):
+        put_at(table, mark, other if age else data)
+        at_s = now_ms() / 1000 - age * 60
+        os.utime(mark.path.removeprefix("file://"), (at_s, at_s))
+
+    result = swept(table, *marks)
+    assert (result.restored, result.gone, result.postponed) == ((marks[0].path,), (), {})
+    assert [content(table, one) for one in (path, *(mark.path for mark in marks))] == [
+        data,
+        None,
+        other,
+        other,
+    ]
+    lab.executor.stop()
+
+
+@pytest.mark.parametrize("what", [b"", CONTENT])
+def test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go(table, what):
+    path, _ = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, what)
+
+    for one in (mark, orphan(path)):
+        result = swept(table, one)
+        assert (result.restored, result.gone, result.moved) == ((), (), {})
+        assert (content(table, path), content(table, mark.path)) == (None, what)
+    assert f"bytes, and this one has {len(what)}" in swept(table, mark).postponed[mark.path]
+
+
+def test_where_half_a_file_lies_in_its_old_place_what_the_table_needs_waits_for_a_person(table):
+    path, data = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, data)
+    put(table, "data/a.parquet", content=data[:100])
 
     result = swept(table, mark)
+    assert (result.restored, result.gone, result.kept) == ((), (), {})
+    assert "another file lies there: of 100 bytes" in result.postponed[mark.path]
+    assert (content(table, path), content(table, mark.path)) == (data[:100], data)
+    table.io.delete(path)
+    assert swept(table, mark).restored == (mark.path,)
 
-    assert (result.kept[mark.path].reason, result.gone, result.restored) == ("reached", (), ())
-    assert (content(table, path), content(table, mark.path)) == (data, CONTENT)
+
+@pytest.mark.parametrize("hinders", ["gc.enabled", "history"])
+def test_what_is_needed_is_put_back_even_where_nothing_may_be_deleted(table, hinders):
+    path, data = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, data)
+    if hinders == "history":
+        mark = replace(mark, seen=Seen(1, 99))
+    else:
+        with table.transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+
+    assert swept(table, mark).restored == (mark.path,)
+    assert content(table, path) == data
 
 
 @pytest.mark.parametrize("other", ["", f"{FOLDER}/", f"{FOLDER}/job/data/inner/"])
@@ -194,7 +297,7 @@ def test_a_copy_that_took_too_long_waits_for_another_look_and_is_not_read_again(
         )
         with pytest.raises(Stopped):
             taking.take(table.io, path, lambda: True)
-        assert (content(table, path), len(in_quarantine(table.io, home))) == (CONTENT, 1)
+        assert (content(table, path), len(list(listed(table.io, home)))) == (CONTENT, 1)
         asked = len(store.requests)
         taking.take(table.io, path, lambda: False)
 
@@ -221,15 +324,87 @@ def test_where_the_store_refuses_the_file_waits_and_holds_up_no_other(tmp_path, 
         lab.executor.stop()
 
 
-def test_a_restore_that_was_cut_off_is_ended_by_the_next_one(table):
-    """It was copied, and the copy in quarantine is there still."""
+def test_a_restore_that_was_cut_off_leaves_the_copy_in_quarantine_for_its_time(table):
+    """It was copied, and the copy in quarantine is there still: or somebody is about to move the file there just now."""
     home = table.metadata.location
     put(table, "data/a.parquet", f"{FOLDER}/j1/data/a.parquet")
 
     assert put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet") == f"{home}/data/a.parquet"
-    assert in_quarantine(table.io, home) == ()
+    assert len(list(listed(table.io, home))) == 1
+    assert content(table, f"{home}/data/a.parquet") == CONTENT
     with pytest.raises(OSError, match="nothing was moved from this table's folders"):
         put_back(table.io, home, f"{home}/data/a.parquet")
+
+
+def test_where_an_older_file_has_its_place_a_file_waits_for_a_folder_of_its_own_and_neither_is_lost(table):
+    """The process ended after a move that nobody had written down, and a writer has used the name again since."""
+    path, _ = put(table, "data/a.parquet", f"{FOLDER}/job/data/a.parquet", content=b"FIRST")
+    table.io.delete(path)
+    put(table, "data/a.parquet", content=b"SECOND")
+
+    result = swept(table, orphan(path))
+    assert result.kept[path].reason == "in_the_way"
+    assert (result.moved, result.gone, result.postponed) == ({}, (), {})
+    assert content(table, path) == b"SECOND"
+    assert content(table, quarantined(table, "data/a.parquet").path) == b"FIRST"
+
+    place = quarantined(table, "data/a.parquet").path.replace("/job/", "/next/")
+    assert swept(table, replace(orphan(path), job_id="next")).moved == {path: (place, 6)}
+    assert content(table, place) == b"SECOND"
+
+
+def test_what_has_too_long_a_name_for_quarantine_is_kept_and_told(tmp_path):
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        table = lab.create()
+        lab.append(table, 1)
+        below = (
+            len(table.refresh().metadata.location.removeprefix("s3://lake/"))
+            + len("/data/")
+            + len(".parquet")
+        )
+        path, short = put(table, f"data/{'a' * (1024 - below)}.parquet", "data/b.parquet")
+
+        result = swept(table, orphan(path), orphan(short))
+        assert (result.kept[path].reason, result.postponed, set(result.moved)) == ("too_long", {}, {short})
+        assert content(table, path) == CONTENT
+        lab.executor.stop()
+
+
+def test_on_a_disk_no_empty_folder_is_left_in_quarantine(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    home = Path(table.refresh().metadata.location.removeprefix("file://"))
+    one, two = put(table, "data/day=1/a.parquet", "data/day=2/a.parquet")
+    marks = [quarantined(table, f"data/day={day}/a.parquet") for day in (1, 2)]
+    assert set(swept(table, orphan(one), orphan(two)).moved) == {one, two}
+
+    assert swept(table, marks[0]).gone == (marks[0].path,)
+    assert [path.name for path in (home / FOLDER / "job" / "data").iterdir()] == ["day=2"]
+    put_back(table.io, f"file://{home}", marks[1].path)
+    assert list((home / FOLDER).iterdir()) == []
+    lab.executor.stop()
+
+
+def test_of_more_files_than_are_held_those_that_nobody_knows_and_what_is_needed_are_told(table):
+    home = table.metadata.location
+    put(table, *(f"{FOLDER}/j{job}/data/{name}.parquet" for job in (1, 2, 3) for name in "abc"))
+    every = {one.path for one in listed(table.io, home)}
+    known = {path for path in every if "/j1/" in path or path.endswith("/a.parquet")}
+
+    def told(most, names=()):
+        inside = Inside(known)
+        inside.look(table.io, home, never, most)
+        inside.add_needed(table.io, home, names, never, most)
+        assert all(f"{one}.parquet" in inside.names for one in "abc")
+        return inside.is_whole, {one.path for one in inside.files}
+
+    assert told(9) == (True, every)
+    assert told(5) == (False, every - known)
+    is_whole, some = told(2)
+    assert (is_whole, len(some), some & known) == (False, 2, set())
+    assert told(3, {"c.parquet"})[1] >= {one for one in every if one.endswith("/c.parquet")}
 
 
 def test_through_a_link_nothing_comes_back(tmp_path):

@@ -57,3 +57,15 @@ def test_all_comes_back_and_nothing_is_written_over(table):
     assert content(table, f"{home}/data/taken.parquet") == CONTENT
     assert all(at_ms > now_ms() - HOUR_MS for at_ms in restored.values())
     assert [one.origin for one in restorable(loaded, [home])] == [f"{home}/data/taken.parquet"]
+
+
+@pytest.mark.parametrize("other", ["s3a://lake", "s3n://lake", "S3://lake"])
+def test_a_place_that_has_two_spellings_is_listed_once(table, other):
+    home = table.metadata.location
+    put(table, f"{FOLDER}/j1/data/a.parquet", f"{FOLDER}/j1/data/b.parquet")
+    homes = [home, home + "/", home.replace("s3://lake", other)]
+
+    files = restorable(loaded_table(table, "shop.orders"), homes)
+    assert len(files) == 2
+    restored, failed = restore(loaded_table(table, "shop.orders"), files)
+    assert (len(restored), failed) == (2, {})

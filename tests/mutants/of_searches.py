@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "an orphan goes though the table has come to need a file of its name",
         "core/deletion.py",
-        "if name_of(mark.path) in evidence.names:",
+        "if name_of(mark.path) in evidence.names and mark.cause is not Cause.QUARANTINED:",
         "if False:",
         "service/jobs/test_orphans.py::test_what_is_found_again_within_the_grace_stays",
     ),
@@ -106,8 +106,8 @@ MUTANTS = (
     ),
     Mutant(
         "orphans go though the policy only wants them counted by now",
-        "core/deletion.py",
-        "if cause in {Cause.ORPHAN, Cause.QUARANTINED} and not standing.may_remove_orphans:",
+        "core/obstacles.py",
+        "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
         "if False:",
         RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
     ),

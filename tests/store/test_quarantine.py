@@ -40,7 +40,7 @@ def test_what_was_restored_is_nobodys_to_delete_and_may_be_found_once_more(ledge
 
 
 def test_what_a_search_finds_there_is_taken_over_only_if_nothing_is_known_of_it(ledger):
-    assert ledger.adopt("t", "k", {IN_A: 9, IN_B: 5}, SEEN, 300, 900) == 1
+    assert ledger.adopt("t", "k", {IN_A: 9, IN_B: 5}, SEEN, 300, 900, 250) == 1
 
     assert ledger.files_in_quarantine("t") == [
         Quarantined(IN_A, 9, 100, 500),
@@ -50,6 +50,27 @@ def test_what_a_search_finds_there_is_taken_over_only_if_nothing_is_known_of_it(
     ledger.moved("t", {B: (IN_B, 5)}, 200, 600)
     assert ledger.files_in_quarantine("t")[1] == Quarantined(IN_B, 5, 200, 600)
     assert ledger.quarantines() == {"t": (2, 14)}
+
+
+def test_what_came_to_its_end_and_lies_there_again_is_taken_over_as_new(ledger):
+    """Somebody moved the folder away and back, or the table was another daemon's for weeks."""
+    ledger.restored("t", {IN_A: "missing: somebody has put it back"}, 200)
+    # It was listed before its end, so nothing shows that it is there.
+    assert ledger.adopt("t", "k", {IN_A: 8}, SEEN, 300, 900, 200) == 0
+    assert ledger.files_in_quarantine("t") == []
+
+    assert ledger.adopt("t", "k", {IN_A: 8}, SEEN, 300, 900, 201) == 1
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 8, 300, 900)]
+    assert ledger.adopt("t", "k", {IN_A: 8}, SEEN, 400, 999, 400) == 0
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 8, 300, 900)]
+
+
+def test_files_come_from_the_ledger_some_at_a_time(ledger):
+    ledger.moved("t", {B: (IN_B, 5)}, 100, 500)
+
+    assert [one.place for one in ledger.files_in_quarantine("t", limit=1)] == [IN_A]
+    assert [one.place for one in ledger.files_in_quarantine("t", IN_A, 1)] == [IN_B]
+    assert ledger.files_in_quarantine("t", IN_B, 1) == []
 
 
 def test_whose_time_is_not_over_and_who_stays_longer(ledger):

@@ -359,7 +359,10 @@ def _files(inspector: Inspector, row: TableRow, resolved: Resolved, now_ms: int)
     """Files that should be deleted by now, and why they are not."""
     why = inspector.waiting_files(row.state.table.uuid, now_ms)
     origin = _origin(resolved, "expire.delete_after")
-    return [] if why is None else [Condition("delete files", Verdict.WAITING, False, why, origin)]
+    found = [] if why is None else [Condition("delete files", Verdict.WAITING, False, why, origin)]
+    if (left := inspector.unwatched(row.state.table.uuid)) is not None:
+        found.append(Condition("quarantine", Verdict.OFF, False, left, _origin(resolved, "orphans.mode")))
+    return found
 
 
 def _history(inspector: Inspector, row: TableRow, key: PartitionKey | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
-from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
@@ -215,6 +215,18 @@ class Inspector:
             return None
         waiting = sum(self.ledger.waiting_for(uuid, cause)[0] for cause in (Cause.ORPHAN, Cause.QUARANTINED))
         return f"the policy says orphans.mode: {resolved.policy.orphans.mode}" if waiting else None
+
+    def unwatched(self, uuid: str) -> str | None:
+        """What nobody looks at in a table's quarantine, or None where there is nothing, or the daemon looks."""
+        row = self._fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        files, _ = self.ledger.waiting_for(uuid, Cause.QUARANTINED)
+        if row is None or resolved is None or not files or resolved.policy.orphans.mode is not Mode.OFF:
+            return None
+        return (
+            f"{counted(files, 'file')} in quarantine: nobody looks whether the table needs one again (orphans.mode: off); "
+            f"`isotherm orphans {row.state.table.name}` does"
+        )
 
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
         """The policy of a table that the daemon knows, in force or as a file says.

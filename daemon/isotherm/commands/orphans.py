@@ -18,7 +18,7 @@ from isotherm.commands.terminal import EXIT_ERROR, err, inspector_of, out, plain
 from isotherm.core.deletion import Cause
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphan_findings import Found, Orphan, finding_text, too_many
+from isotherm.core.orphan_findings import TOLD, Found, Orphan, finding_text, too_many
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.quarantine import origin_of
 from isotherm.core.units import clock_text, size_text
@@ -92,9 +92,10 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
         return found
     waiting, due_at_ms = inspector.waiting_for(table, cause)
     quarantine = tuple(_in_quarantine(found, location, inspector.files_in_quarantine(table)))
-    notes = (*_notes(found, policy, cause, waiting, due_at_ms), *_notes_of_quarantine(table, quarantine))
-    if cause is Cause.ORPHAN and found.quarantine is None:
-        notes = (*notes, "What is in quarantine cannot be listed, or is more than 100,000 files.")
+    notes = (
+        *_notes(found, policy, cause, waiting, due_at_ms),
+        *_notes_of_quarantine(table, quarantine, found, policy),
+    )
     return OrphansAnswer(
         table,
         location,
@@ -135,13 +136,26 @@ def _in_quarantine(found: Found, home: str, known: Mapping[str, Quarantined]) ->
     return sorted(files, key=lambda one: (one.until_ms is None, one.until_ms or 0, one.path))
 
 
-def _notes_of_quarantine(table: str, files: Sequence[InQuarantine]) -> Iterable[str]:
+def _notes_of_quarantine(
+    table: str, files: Sequence[InQuarantine], found: Found, policy: Policy
+) -> Iterable[str]:
     if files:
         size = size_text(sum(one.size_bytes for one in files))
         yield (
             f"{counted(len(files), 'file')} ({size}) in quarantine: `isotherm orphans {table} --restore PATH` puts one back, "
             "`--restore all` all of them."
         )
+    if found.why_not:
+        yield f"What is in quarantine cannot be listed: {found.why_not}"
+    elif not found.is_whole:
+        yield f"More than {TOLD:,} files are in quarantine: listed are those that the daemon does not know, and what is needed."
+    if found.missed:
+        who = (
+            "nobody puts them back, because the policy says orphans.mode: off"
+            if policy.orphans.mode is Mode.OFF
+            else "the daemon puts them back after its next search"
+        )
+        yield f"The table needs {counted(len(found.missed), 'file')} of these where they were; {who}: {min(found.missed)}"
 
 
 def _print(answer: OrphansAnswer) -> None:

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from isotherm.contract.paths import cluster, deepest, folder, is_plain, normalised
 from isotherm.contract.properties import says
-from isotherm.core.quarantine import FOLDER, origin_of
+from isotherm.core.quarantine import FOLDER, fits, origin_of
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
@@ -106,43 +106,6 @@ GO = Verdict(Finding.GO, "unreached", "no retained snapshot reaches it")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What stands against a deletion at this moment, on the daemon's side and the table's. None where nothing does."""
-
-    ledger: str | None = None
-    """Why this daemon's ledger is not to be believed."""
-    clock: str | None = None
-    """Why this machine's clock is not to be believed."""
-    owner: str | None = None
-    """Why the table is not this daemon's to maintain."""
-    held: str | None = None
-    """Why a person, or a halt, keeps us from the table."""
-    has_policy: bool = True
-    may_expire: bool = True
-    """Whether the policy lets snapshots of this table expire."""
-    may_trim: bool = True
-    """Whether it lets old versions of the metadata go."""
-    may_remove_orphans: bool = True
-    """Whether it lets orphans go, and does not only want them counted."""
-
-
-def obstacle(standing: Standing, cause: Cause) -> str | None:
-    """Why nothing of a table that was marked for this cause may be deleted now, or None."""
-    for against in (standing.ledger, standing.clock, standing.owner, standing.held):
-        if against is not None:
-            return against
-    if not standing.has_policy:
-        return "no policy maintains the table any more"
-    if cause is Cause.EXPIRED and not standing.may_expire:
-        return "the policy does not expire snapshots of this table any more"
-    if cause is Cause.OLD_VERSION and not standing.may_trim:
-        return "the policy does not remove old versions of this table's metadata any more"
-    if cause in {Cause.ORPHAN, Cause.QUARANTINED} and not standing.may_remove_orphans:
-        return "the policy does not remove orphans of this table any more"
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the table itself shows, read after the grace."""
 
@@ -165,11 +128,19 @@ class Evidence:
     expiry left behind carries a number of its own, and goes also after a restore that a person has made."""
     moved_names: Collection[str] = ()
     """Of these names, those of files that the table has in its quarantine itself: somebody has added them there."""
+    sizes: Mapping[str, Collection[int]] = field(default_factory=dict)
+    """By such a name, of files in quarantine: the sizes of the files that the table names so, where it says them."""
+    in_quarantine: Mapping[str, int] = field(default_factory=dict)
+    """By place: the sizes of files in quarantine that have such a name."""
+    at_origin: Mapping[str, int] = field(default_factory=dict)
+    """By the same places: the sizes of the files that lie where these were."""
     young: Collection[str] = ()
     """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
     policy has changed. Of files in the quarantine, those that are not there for as long as the policy wants it now."""
     strange: Mapping[str, str] = field(default_factory=dict)
     """By path, of files that were found as old versions: why their text does not show that they are."""
+    stays: str = ""
+    """Why what is in quarantine goes not for good, whatever its age: it may only be put back."""
     beside: Mapping[Cause, str] = field(default_factory=dict)
     """By cause: why nothing that was found may go, by what else lies in the metadata folder."""
 
@@ -262,6 +233,9 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         evidence: what the table shows now.
         neighbours: where other tables lie, and where we may delete.
     """
+    if mark.cause is Cause.QUARANTINED and (needed := _needed_again(mark, evidence)) is not None:
+        placed = _by_place(mark, neighbours)
+        return placed if placed.finding is not Finding.GO else needed
     if not evidence.gc_enabled:
         return _wait("gc_disabled", "the table says gc.enabled=false")
     back = set(expired) & set(evidence.snapshot_ids)
@@ -275,19 +249,14 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     found = _against_found(mark, evidence) if mark.cause in FOUND else None
-    if found is not None and found.finding is not Finding.RESTORE:
-        return found
-    placed = _by_place(mark, neighbours)
-    return placed if found is None or placed.finding is not Finding.GO else found
+    return _by_place(mark, neighbours) if found is None else found
 
 
 def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     """What the table and the store show against deleting a file that was found by listing."""
     if name_of(mark.path) in evidence.moved_names:
         return Verdict(Finding.KEEP, "reached", "the table names it where it was moved to")
-    if name_of(mark.path) in evidence.names:
-        if mark.cause is Cause.QUARANTINED:
-            return Verdict(Finding.RESTORE, "needed_again", "the table names a file of this name again")
+    if name_of(mark.path) in evidence.names and mark.cause is not Cause.QUARANTINED:
         return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
     if evidence.last_sequence_number is None or mark.seen is None:
         return Verdict(Finding.KEEP, "format_1", "nothing would show that the table's history went back")
@@ -298,11 +267,38 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
         return _wait("other_history", f"in the metadata folder {evidence.beside[mark.cause]}")
     if mark.path in evidence.young and mark.cause is Cause.QUARANTINED:
         return _wait(NOT_OVER, "it can still be restored: orphans.keep_for is longer by now")
+    if mark.cause is Cause.QUARANTINED and evidence.stays:
+        return _wait("policy", evidence.stays)
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:
         return Verdict(Finding.KEEP, NOT_OURS, evidence.strange[mark.path])
     return None
+
+
+def _needed_again(mark: Mark, evidence: Evidence) -> Verdict | None:
+    """What a file in quarantine is to a table that names one so. None where it needs none, or has it where this one was.
+
+    It is put back whatever else stands against a deletion, because that deletes nothing.
+    """
+    name = name_of(mark.path)
+    if name not in evidence.names or name in evidence.moved_names:
+        return None
+    sizes, needed = evidence.sizes.get(name, ()), "it is needed where it was"
+    here, there = evidence.in_quarantine.get(mark.path), evidence.at_origin.get(mark.path)
+    if there is not None:
+        why = f"{needed}, and another file lies there: of {there} bytes, and the table says {_either(sizes)}"
+        return None if fits(there, sizes) else _wait("needed_again", why)
+    if here is not None and not fits(here, sizes):
+        why = (
+            f"a file of this name is needed where it was, of {_either(sizes)} bytes, and this one has {here}"
+        )
+        return _wait("needed_again", why)
+    return Verdict(Finding.RESTORE, "needed_again", "the table names a file of this name again")
+
+
+def _either(sizes: Collection[int]) -> str:
+    return " or ".join(str(one) for one in sorted(sizes)[:3])
 
 
 def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:

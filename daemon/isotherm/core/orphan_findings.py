@@ -49,9 +49,15 @@ class Found:
     held: frozenset[str] = frozenset()
     """Folders of other tables in which there are more, and which may be gone."""
     quarantine: tuple[Orphan, ...] | None = None
-    """What lies in the table's quarantine. None where that was not looked for, cannot be listed, or is too much to tell."""
+    """What lies in the table's quarantine. None where that was not looked for, or cannot be listed."""
+    is_whole: bool = True
+    """Whether that is all. Else it is what the ledger does not know, `TOLD` at most, and what is needed again."""
+    why_not: str = ""
+    """Why it cannot be listed."""
     needed_again: frozenset[str] = frozenset()
-    """Of that, the places of files of whose name the table has one."""
+    """Names of files in quarantine that files of the table have."""
+    missed: frozenset[str] = frozenset()
+    """Places of such files, where none lies where they were."""
 
 
 class Unneeded:
@@ -153,6 +159,16 @@ def too_many(found: Found, max_share: float) -> str | None:
         f"{found.files} of {counted(found.listed, 'file')} look like orphans, more than orphans.max_share allows "
         f"({max_share:.0%}); look at them (isotherm orphans TABLE), and raise it if they are"
     )
+
+
+def quarantine_text(found: Found) -> str:
+    """What must be told of a table's quarantine, after a semicolon; nothing where all is well."""
+    said = (
+        f"; {counted(len(found.missed), 'file')} in quarantine are needed where they were"
+        if found.missed
+        else ""
+    )
+    return f"{said}; its quarantine cannot be listed: {found.why_not}" if found.why_not else said
 
 
 def finding_text(found: Found, what: str) -> str:

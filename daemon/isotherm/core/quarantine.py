@@ -8,9 +8,13 @@ a listing alone says where everything was, and a name that comes twice is no tro
 Whether a file goes there, and from there, is decided in `deletion`.
 """
 
+from collections.abc import Collection
+
 FOLDER = "_isotherm_quarantine"
 PARTS = ("data", "metadata")
 """The folders of a table from which files are moved."""
+LONGEST_KEY_BYTES = 1024
+"""Of S3, GCS and Azure, without the bucket."""
 
 
 def folder_in(home: str) -> str:
@@ -38,6 +42,20 @@ def origin_of(place: str, home: str) -> str | None:
     if not place.startswith(top) or not job_id or not _is_of_a_table(below):
         return None
     return f"{home.rstrip('/')}/{below}"
+
+
+def is_too_long(place: str) -> bool:
+    """Whether an object store has no file of such a name."""
+    scheme, is_remote, rest = place.partition("://")
+    key = rest.partition("/")[2]
+    return (
+        bool(is_remote) and scheme.lower() not in {"file", "hdfs"} and len(key.encode()) > LONGEST_KEY_BYTES
+    )
+
+
+def fits(size_bytes: int, sizes: Collection[int]) -> bool:
+    """Whether a file may be the one that a table names with one of these sizes; where none is known, it may."""
+    return not sizes or size_bytes in sizes
 
 
 def _is_of_a_table(below: str) -> bool:

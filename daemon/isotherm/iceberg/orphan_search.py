@@ -16,6 +16,8 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.clients.manifests.avro import UnreadableError
+from isotherm.clients.moving import size_of
+from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.identity import name_from
 from isotherm.contract.paths import deepest, folder, is_plain, taken_for
 from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
@@ -28,12 +30,14 @@ from isotherm.core.orphan_findings import (
     is_old_version_by_name,
     is_orphan_by_name,
 )
+from isotherm.core.quarantine import origin_of
 from isotherm.iceberg import metadata_folder
+from isotherm.iceberg.by_name import ByName
 from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
-from isotherm.iceberg.quarantine import in_quarantine
+from isotherm.iceberg.quarantine import Inside
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.service.ports import Search
@@ -72,12 +76,10 @@ def _find(
     table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
 ) -> Found | Refusal | Strangers:
     unreached, others = Numbered(), Others(wanted.home)
-    quarantine = None
+    inside = Inside(wanted.quarantined)
     if wanted.cause is Cause.ORPHAN:
-        # Who lets nobody list it has no quarantine there; what is in the table's own two folders is found all the same.
-        with suppress(OSError):
-            quarantine = in_quarantine(table.io, wanted.home, is_stopped)
-    moved = {name_of(one.path) for one in quarantine or ()}
+        # Who lets nobody list it is told so; what is in the table's own two folders is found all the same.
+        inside.look(table.io, wanted.home, is_stopped)
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
         unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
@@ -86,13 +88,37 @@ def _find(
     if (against := _against(now, wanted, is_stopped, threads)) is not None:
         return against
     needed_again = set[str]()
-    for some in _needed(now, wanted, Either(unreached, moved), is_stopped, threads):
+    for some in _needed(now, wanted, Either(unreached, inside.names), is_stopped, threads):
         names = [name_of(one) for one in some]
         unreached.discard_all(names)
-        needed_again.update(moved.intersection(names))
+        needed_again.update(name for name in names if name in inside.names)
     found = _unreached(now, wanted, unreached, others, is_stopped)
-    again = frozenset(one.path for one in quarantine or () if name_of(one.path) in needed_again)
-    return replace(found, quarantine=quarantine, needed_again=again)
+    if wanted.cause is not Cause.ORPHAN:
+        return found
+    inside.add_needed(now.io, wanted.home, needed_again, is_stopped)
+    return replace(
+        found,
+        quarantine=None if inside.files is None else tuple(inside.files),
+        is_whole=inside.is_whole,
+        why_not=inside.why_not,
+        needed_again=frozenset(needed_again),
+        missed=_missed(now.io, wanted.home, inside.files or (), needed_again, threads),
+    )
+
+
+def _missed(
+    io: FileIO, home: str, files: Iterable[Orphan], names: Container[str], threads: Threads
+) -> frozenset[str]:
+    """Of files in quarantine that have one of these names, those where none lies where they were."""
+
+    def is_missed(place: str) -> bool:
+        with suppress(Exception):
+            return size_of(io, origin_of(place, home) or place) is None
+        return False
+
+    places = [one.path for one in files if name_of(one.path) in names]
+    answers = zip(places, threads.each(is_missed, places, REQUESTS_AT_ONCE), strict=True)
+    return frozenset(place for place, missed in answers if missed)
 
 
 def _unreached(
@@ -197,16 +223,6 @@ class Either:
 
     def __contains__(self, text: object) -> bool:
         return text in self.one or text in self.other
-
-
-@dataclass(frozen=True, slots=True)
-class ByName:
-    """Locations of whose names some are wanted."""
-
-    names: Container[str]
-
-    def __contains__(self, location: object) -> bool:
-        return name_of(str(location)) in self.names
 
 
 class Others:

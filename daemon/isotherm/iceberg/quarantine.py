@@ -5,49 +5,95 @@ never written over another one.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import files_below, written_at_ms
-from isotherm.clients.moving import OtherFileError, link_below, move
+from isotherm.clients.moving import (
+    OtherFileError,
+    Version,
+    bring_back,
+    link_below,
+    move,
+    remove_empty_folders,
+    size_of,
+)
 from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.core.deletion import Cause, Finding, Verdict, held_by
+from isotherm.contract.paths import normalised
+from isotherm.core.deletion import Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
-from isotherm.core.quarantine import folder_in, origin_of, place_for
+from isotherm.core.quarantine import fits, folder_in, is_too_long, origin_of, place_for
+from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import Threads
 from isotherm.service.ports import Sweep
 
 
-def in_quarantine(
-    io: FileIO, home: str, is_stopped: IsStopped = never, most: int = TOLD
-) -> tuple[Orphan, ...] | None:
-    """The files that lie in a table's quarantine. None where they are more than `most`.
+def listed(io: FileIO, home: str, is_stopped: IsStopped = never) -> Iterator[Orphan]:
+    """The files that lie in a table's quarantine, one after another.
 
     Raises:
         OSError: the store does not answer, or refuses.
         Stopped: so it was wanted.
     """
     top = folder_in(home)
-    found: list[Orphan] = []
     for some in files_below(io, top):
         if is_stopped():
             raise Stopped
         for file in some:
             origin = origin_of(top + file.name, home)
             if origin is not None and is_orphan_by_name(origin.removeprefix(home.rstrip("/") + "/")):
-                found.append(Orphan(top + file.name, file.size_bytes, file.written_at_ms))
-        if len(found) > most:
-            return None
-    return tuple(found)
+                yield Orphan(top + file.name, file.size_bytes, file.written_at_ms)
+
+
+@dataclass(slots=True)
+class Inside:
+    """What a listing shows of a quarantine, of which no more is held than `TOLD` files: else those that nobody knows."""
+
+    known: Collection[str]
+    """Places of which the ledger knows."""
+    names: Numbered = field(default_factory=Numbered)
+    """The names of all, and of those that the ledger knows."""
+    files: list[Orphan] | None = field(default_factory=list)
+    """None where it cannot be listed."""
+    is_whole: bool = True
+    """Whether these are all."""
+    why_not: str = ""
+    """Why it cannot be listed."""
+
+    def look(self, io: FileIO, home: str, is_stopped: IsStopped, most: int = TOLD) -> None:
+        """List it. A store that does not let us has told nothing. Raises Stopped."""
+        self.names.add_all(map(name_of, self.known))
+        files = list[Orphan]()
+        try:
+            for file in listed(io, home, is_stopped):
+                self.names.add_all([name_of(file.path)])
+                if len(files) == most and self.is_whole:
+                    self.is_whole, files = False, [one for one in files if one.path not in self.known]
+                if self.is_whole or (len(files) < most and file.path not in self.known):
+                    files.append(file)
+        except OSError as err:
+            self.files, self.is_whole, self.why_not = None, False, str(err)
+            return
+        self.files = files
+
+    def add_needed(
+        self, io: FileIO, home: str, names: Collection[str], is_stopped: IsStopped, most: int = TOLD
+    ) -> None:
+        """Where not all are held, list it once more for those that have one of these names."""
+        if self.files is None or self.is_whole or not names:
+            return
+        held = {one.path for one in self.files}
+        needed = (one for one in listed(io, home, is_stopped) if name_of(one.path) in names)
+        self.files += [one for one in islice(needed, most) if one.path not in held]
 
 
 def put_back(io: FileIO, home: str, place: str) -> str:
-    """Move a file from the quarantine to where it was, and give that.
+    """Move a file from the quarantine to where it was, and give that. If it is there already, the copy stays for its time.
 
     Raises:
         OtherFileError: a file of other content lies there.
@@ -57,7 +103,8 @@ def put_back(io: FileIO, home: str, place: str) -> str:
     if origin is None:
         raise OSError(f"nothing was moved from this table's folders to {place}")
     _check_links(home, place, origin)
-    move(io, place, origin)
+    bring_back(io, place, origin)
+    remove_empty_folders(place, folder_in(home))
     return origin
 
 
@@ -72,12 +119,14 @@ class Taking:
     """By path: where a file lies now, and its size."""
     missing: set[str] = field(default_factory=set)
     """Files in quarantine that were there no more: somebody has put them back."""
-    _copied: set[str] = field(default_factory=set)
+    kept: dict[str, Verdict] = field(default_factory=dict)
+    """Files that stay for now: the next search gives them another place."""
+    _copied: dict[str, Version] = field(default_factory=dict)
     _targets: Mapping[str, str] = field(init=False)
     _causes: Mapping[str, Cause] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._targets = _targets(self.wanted)
+        self._targets = targets_of(self.wanted)
         self._causes = {mark.path: mark.cause for mark in self.wanted.marks}
 
     def blocked(self, paths: Iterable[str]) -> dict[str, str]:
@@ -90,6 +139,11 @@ class Taking:
                 found[path] = "it lies in none of the folders from which files are moved into quarantine"
             elif (other := held_by(self._targets[path], self.wanted.neighbours, is_found=True)) is not None:
                 found[path] = f"the quarantine lies in a folder of another table, {other}"
+            elif is_too_long(self._targets[path]):
+                found[path] = (
+                    "its name in quarantine would be longer than its store allows: delete it by hand"
+                )
+                self.kept[path] = Verdict(Finding.KEEP, "too_long", found[path])
         return found
 
     def take(self, io: FileIO, path: str, is_late: IsStopped) -> None:
@@ -98,20 +152,28 @@ class Taking:
         Raises:
             FileNotFoundError: it is not there.
             Stopped: it is copied, and its original must not go any more.
+            OtherFileError: it is kept, because another file lies where it should go.
             OSError: the store refuses, or does not answer.
         """
         home, target = self.wanted.home, self._targets.get(path)
         if home is not None and target is not None:
             _check_links(home, path, target)
-            size_bytes = move(
-                io, path, target, lambda: not is_late(), takes_over=True, whole=self._copied, step=self._step
-            )
+            try:
+                size_bytes = move(
+                    io, path, target, lambda: not is_late(), whole=self._copied, step=self._step
+                )
+            except OtherFileError:
+                why = "an older file of this name is in its place in quarantine; the next search gives it another one"
+                self.kept[path] = Verdict(Finding.KEEP, "in_the_way", why)
+                raise
             if size_bytes is None:
                 raise Stopped
             self.moved[path] = target, size_bytes
             return
         try:
             io.delete(path)
+            if home is not None and self._causes[path] is Cause.QUARANTINED:
+                remove_empty_folders(path, folder_in(home))
         except FileNotFoundError:
             if self._causes[path] is Cause.QUARANTINED:
                 self.missing.add(path)
@@ -129,23 +191,30 @@ class Restored:
     restored: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """They were there no more."""
-    kept: dict[str, Verdict] = field(default_factory=dict)
     postponed: dict[str, str] = field(default_factory=dict)
 
 
 def restored(
-    table: Table, wanted: Sweep, verdicts: Mapping[str, Verdict], is_stopped: IsStopped, threads: Threads
+    table: Table,
+    wanted: Sweep,
+    verdicts: Mapping[str, Verdict],
+    sizes: Mapping[str, Collection[int]],
+    is_stopped: IsStopped,
+    threads: Threads,
 ) -> Restored:
-    """Put back what is in quarantine and needed where it was.
+    """Put back what is in quarantine and needed where it was: of several files that were in one place the newest that fits.
 
     An orphan that is needed now may be there too: the process may have ended when it was moved and nobody had written that down.
     The table is loaded again for it: the keys that a catalog gave out may be over when the proof is.
     """
-    home, targets, result = wanted.home, _targets(wanted), Restored()
-    back = [path for path, one in verdicts.items() if one.finding is Finding.RESTORE]
+    home, targets, result = wanted.home, targets_of(wanted), Restored()
+    back = {path for path, one in verdicts.items() if one.finding is Finding.RESTORE}
     half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
-    if not back and not half:
+    if home is None or not (back or half):
         return result
+    by_origin: dict[str, list[str]] = {}
+    for place in (*sorted(back), *(targets[path] for path in half)):
+        by_origin.setdefault(normalised(origin_of(place, home) or place), []).append(place)
     try:
         io = table.catalog.load_table(table.name()).io
     except Exception as err:  # noqa: BLE001 (whatever keeps us from it, nothing was moved)
@@ -153,49 +222,35 @@ def restored(
         result.postponed.update(dict.fromkeys(back, why))
         return result
 
-    def put_orphan_back(path: str) -> None:
-        # It waits for nothing: what cannot be put back now is found in quarantine by the next search.
-        with suppress(Exception):
-            if (
-                home is not None
-                and not is_stopped()
-                and not _is_there(io, path)
-                and _is_there(io, targets[path])
-            ):
-                put_back(io, home, targets[path])
-                result.restored.append(targets[path])
-
-    def put(place: str) -> None:
-        if home is None or is_stopped():
+    def put_newest(places: Sequence[str]) -> None:
+        """One after another: what lies in the old place by then is not written over, and the others wait."""
+        if is_stopped():
             return
         try:
-            if _is_there(io, place):
-                put_back(io, home, place)
-                result.restored.append(place)
-            else:
-                result.missing.append(place)
-        except OtherFileError:
-            result.kept[place] = Verdict(Finding.KEEP, "reached", "another file lies where it was")
+            there = [(at_ms, one) for one in places if (at_ms := written_at_ms(io, one)) is not None]
+            result.missing.extend(back.intersection(places).difference(one for _, one in there))
+            for _, place in sorted(there, reverse=True):
+                if size_of(io, origin_of(place, home) or place) is not None:
+                    return
+                if fits(size_of(io, place) or 0, sizes.get(name_of(place), ())):
+                    put_back(io, home, place)
+                    result.restored.append(place)
         except Exception as err:  # noqa: BLE001 (every store has errors of its own)
+            # An orphan waits for nothing: what cannot be put back now is found in quarantine by the next search.
             why = f"it is needed where it was, and cannot be put back: {type(err).__name__}: {err}"
-            result.postponed[place] = why
+            result.postponed.update(dict.fromkeys(back.intersection(places), why))
 
-    deque(threads.each(put, back, REQUESTS_AT_ONCE), maxlen=0)
-    deque(threads.each(put_orphan_back, half, REQUESTS_AT_ONCE), maxlen=0)
+    deque(threads.each(put_newest, list(by_origin.values()), REQUESTS_AT_ONCE), maxlen=0)
     return result
 
 
-def _targets(wanted: Sweep) -> dict[str, str]:
+def targets_of(wanted: Sweep) -> dict[str, str]:
     """Where files go that are not deleted at once, by path: all orphans, where the policy has a quarantine."""
     if not wanted.to_quarantine or wanted.home is None:
         return {}
     orphans = (mark for mark in wanted.marks if mark.cause is Cause.ORPHAN)
     found = {mark.path: place_for(mark.path, wanted.home, mark.job_id) for mark in orphans}
     return {path: place for path, place in found.items() if place is not None}
-
-
-def _is_there(io: FileIO, path: str) -> bool:
-    return written_at_ms(io, path) is not None
 
 
 def _check_links(home: str, *locations: str) -> None:

@@ -3,7 +3,7 @@
 Orphans it moves into the table's quarantine where the policy says so. What is needed again it puts back from there.
 
 It works beside the loop, one table after another: each of its steps is a request to a store. What it may do was
-decided before it began (`deletion.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
+decided before it began (`obstacles.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
@@ -32,9 +32,10 @@ from isotherm.core.deletion import (
 )
 from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder
+from isotherm.iceberg.by_name import ByName
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
-from isotherm.iceberg.orphan_search import ByName
+from isotherm.iceberg.needed_again import needed_again
 from isotherm.iceberg.quarantine import Taking, restored
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads
@@ -87,16 +88,17 @@ def sweep(
     taking = Taking(wanted, is_stopped)
     blocked = taking.blocked(found[Finding.GO])
     going = [path for path in found[Finding.GO] if path not in blocked]
-    back = restored(table, wanted, verdicts, is_stopped, threads)
+    back = restored(table, wanted, verdicts, evidence.sizes, is_stopped, threads)
     gone, late = _delete(table, wanted, going, taking, is_stopped, clock_s, threads)
     not_over = [path for path in found[Finding.WAIT] if verdicts[path].reason == NOT_OVER]
     waits = {path: verdicts[path].why for path in found[Finding.WAIT] if path not in {*not_over}}
     kept = {path: verdicts[path] for path in found[Finding.KEEP]}
+    postponed = waits | late | blocked | back.postponed
     return Swept(
         wanted.uuid,
         tuple(path for path in gone if path not in taking.moved and path not in taking.missing),
-        kept | back.kept,
-        waits | late | blocked | back.postponed,
+        kept | taking.kept,
+        {path: why for path, why in postponed.items() if path not in taking.kept},
         taking.moved,
         tuple(back.restored),
         (*taking.missing, *back.missing),
@@ -229,7 +231,12 @@ def gathered(
     for seen, paths in by_sight.items():
         found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
     needed = needed_names(table, marks, None, is_stopped, threads)
-    unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in needed.names]
+    again = needed_again(table, wanted, needed.names, is_stopped, threads)
+    unnamed = [
+        one
+        for one in marks
+        if one.cause in FOUND and (name_of(one.path) not in needed.names or one.path in again.at_origin)
+    ]
     beside: Mapping[Cause, str] = {}
     if unnamed and wanted.home is not None:
         before_ms = min(wanted.before_ms.values(), default=0)
@@ -244,10 +251,14 @@ def gathered(
         reached=frozenset(found),
         names=needed.names,
         moved_names=needed.moved_names,
+        sizes=again.sizes,
+        in_quarantine=again.in_quarantine,
+        at_origin=again.at_origin,
         known_through=wanted.known_through,
         young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads) | wanted.not_over,
         strange=_strange(table, unnamed, is_stopped, threads),
         beside=beside,
+        stays=wanted.stays,
     )
 
 

@@ -8,9 +8,9 @@ from pyiceberg.table import Table
 from isotherm.clients.listing import written_at_ms
 from isotherm.clients.moving import OtherFileError
 from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.contract.paths import cluster, folder
 from isotherm.core.quarantine import origin_of
-from isotherm.iceberg.orphan_search import MOST
-from isotherm.iceberg.quarantine import in_quarantine, put_back
+from isotherm.iceberg.quarantine import listed, put_back
 from isotherm.iceberg.threads import THREADS
 from isotherm.service.ports import LoadedTable
 
@@ -29,7 +29,7 @@ class Restorable:
 
 
 def restorable(loaded: LoadedTable, homes: Collection[str]) -> list[Restorable]:
-    """What is in a table's quarantine, below any of these locations.
+    """What is in a table's quarantine, below any of these locations, of which some may be spellings of one.
 
     Raises:
         OSError: the store does not answer, or refuses.
@@ -37,10 +37,20 @@ def restorable(loaded: LoadedTable, homes: Collection[str]) -> list[Restorable]:
     table: Table = loaded.handle
     return [
         Restorable(home, one.path, origin, one.written_at_ms)
-        for home in homes
-        for one in in_quarantine(table.io, home, most=MOST) or ()
+        for home in _places(homes)
+        for one in listed(table.io, home)
         if (origin := origin_of(one.path, home)) is not None
     ]
+
+
+def _places(homes: Iterable[str]) -> list[str]:
+    """Each place once, as it is spelled first. A cluster of HDFS that one spelling leaves out is that of the other."""
+    found: list[str] = []
+    for home in homes:
+        same = (one for one in found if folder(one) == folder(home))
+        if not any(cluster(one) == cluster(home) or not (cluster(one) and cluster(home)) for one in same):
+            found.append(home)
+    return found
 
 
 def restore(loaded: LoadedTable, files: Iterable[Restorable]) -> tuple[dict[str, int], dict[str, str]]:

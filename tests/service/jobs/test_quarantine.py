@@ -91,29 +91,140 @@ def test_before_their_time_is_over_none_goes_and_a_longer_time_counts_at_once(la
     service.stop()
 
 
-def test_what_is_needed_again_is_put_back_soon_and_told(lab_of):
-    """A writer was slower than `orphans.older_than`: what it commits was taken away."""
-    lab = lab_of(QUARANTINE)
-    table = filled(lab)
+def missed(lab, service, table):
+    """A writer was slower than `orphans.older_than`: what it commits was taken away. Where it lay."""
     source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
     late, gone = (home(table) / "data" / name for name in ("late.parquet", "gone.parquet"))
     for path in (late, gone):
         path.write_bytes(source.read_bytes())
-    service = started(lab)
     pass_by(lab, service, 4)
     assert not late.exists()
-    put_back(table, "data/late.parquet")
+    (place,) = (home(table) / FOLDER).glob("*/data/late.parquet")
+    place.rename(late)
     table.refresh()
     table.add_files([f"file://{late}"])
-    (home(table) / FOLDER / "j" / "data").mkdir(parents=True)
-    late.rename(home(table) / FOLDER / "j" / "data" / "late.parquet")
+    late.rename(place)
+    return late
+
+
+def test_what_is_needed_again_is_put_back_soon_and_told(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    service = started(lab)
+    late = missed(lab, service, table)
 
     pass_by(lab, service, 2)
 
-    assert (late.exists(), gone.exists()) == (True, False)
+    assert late.exists()
     assert sum(one.files for one in of(lab, seen.FilesRestored)) == 1
     assert set(inside(table)) == {"data/gone.parquet"}
     assert len(rows(table)) == 5
+    assert any(
+        "1 file in quarantine are needed where they were" in one.outcome_why for one in removals(service)
+    )
+    service.stop()
+
+
+def removals(service):
+    return ended(service, Action.REMOVE_ORPHANS)
+
+
+@pytest.mark.parametrize("hinders", ["report", "gc.enabled", "history"])
+def test_what_is_needed_again_is_put_back_by_a_policy_that_only_reports_and_where_a_search_is_refused(
+    lab_of, hinders
+):
+    lab = lab_of(QUARANTINE.replace("5d", "40d"))
+    table = filled(lab)
+    service = started(lab)
+    late = missed(lab, service, table)
+    if hinders == "report":
+        ruled(lab, REPORT)
+    elif hinders == "history":
+        service.ledger.see(uuid_of(table), 99, lab.now_ms())
+    else:
+        with table.transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+
+    pass_by(lab, service, 3)
+
+    assert late.exists()
+    assert sum(one.files for one in of(lab, seen.FilesRestored)) == 1
+    pass_by(lab, service, 50)
+    assert set(inside(table)) == {"data/gone.parquet"}
+    service.stop()
+
+
+def test_a_policy_that_only_reports_by_now_stops_what_goes_from_quarantine_for_good(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    stopped = []
+    service.maintainer.stop_sweep = stopped.append
+    service.maintainer.swept = list  # it takes long
+    pass_by(lab, service, 8)
+    assert stopped == []
+    ruled(lab, REPORT)
+    pass_by(lab, service, 0.25)
+
+    assert set(stopped) == {uuid_of(table)}
+    service.stop()
+
+
+def test_a_policy_that_does_not_look_puts_nothing_back(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    service = started(lab)
+    late = missed(lab, service, table)
+    ruled(lab, POLICY.replace("MODE", "off"))
+    pass_by(lab, service, 20)
+
+    assert set(inside(table)) == {"data/gone.parquet", "data/late.parquet"}
+    assert not late.exists()
+    service.stop()
+
+
+def test_what_was_away_and_is_there_again_is_known_at_the_next_search(lab_of):
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    folder, elsewhere = home(table) / FOLDER, home(table) / "looked_at"
+    folder.rename(elsewhere)
+    pass_by(lab, service, 1.5)
+    assert in_quarantine(service) == 0
+    elsewhere.rename(folder)
+    pass_by(lab, service, 1.5)
+
+    assert in_quarantine(service) == 4
+    pass_by(lab, service, 8)
+    assert inside(table) == {}
+    service.stop()
+
+
+def test_two_attempts_of_one_epoch_are_told_apart_and_the_later_one_comes_back(lab_of):
+    lab = lab_of(QUARANTINE.replace("5d", "9d"))
+    table = filled(lab)
+    source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
+    (file,) = plant(table, "data/a.parquet")
+    service = started(lab)
+    pass_by(lab, service, 4)
+    file.write_bytes(source.read_bytes())
+    pass_by(lab, service, 4)
+    assert not file.exists()
+    file.write_bytes(source.read_bytes())
+    table.refresh()
+    table.add_files([f"file://{file}"])
+    file.unlink()
+    pass_by(lab, service, 2)
+
+    assert file.read_bytes() == source.read_bytes()
+    assert inside(table) == {"data/a.parquet": b"nobody knows me"}
+    pass_by(lab, service, 12)
+    assert inside(table) == {}
+    assert file.exists()
     service.stop()
 
 

@@ -181,6 +181,29 @@ def reaching(
         yield from files.reach(manifests.values(), wanted)
 
 
+def sizes_named(
+    metadata: TableMetadata,
+    io: FileIO,
+    wanted: Container[str],
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
+) -> Iterator[tuple[str, int]]:
+    """Of files that retained snapshots reach, the sizes that manifests and their lists say; some more than once.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest cannot be read.
+        Stopped: so it was wanted.
+    """
+    files = SnapshotFiles(io, is_stopped, threads)
+    looked_at: dict[str, Named] = {}
+    for start in range(0, len(metadata.snapshots), LISTS_AT_ONCE):
+        manifests = files.named(metadata.snapshots[start : start + LISTS_AT_ONCE], looked_at)
+        looked_at |= manifests
+        yield from ((path, one.length) for path, one in manifests.items() if path in wanted)
+        for some in files.sizes(manifests.values(), wanted):
+            yield from some
+
+
 def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None, list[Snapshot]]:
     """The snapshot up to which everything was seen, if the table still has it, and the snapshots behind it."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.clients.manifests.avro import (
@@ -117,31 +117,49 @@ class SnapshotFiles:
     ) -> Iterator[Sequence[str]]:
         """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
         return self._by_size(
-            lambda location, limit: self._live(location, limit, list), manifests, SIZES[1:], if_damaged
+            lambda location, limit: self._live(location, limit, _paths), manifests, SIZES[1:], if_damaged
         )
 
     def reach(self, manifests: Collection[Named], wanted: Container[str]) -> Iterator[set[str]]:
         """Which of these files, normalised, are live in each manifest."""
+        return self._of_each(manifests, lambda live: among((one.file_path for one in live), wanted))
+
+    def sizes(self, manifests: Collection[Named], wanted: Container[str]) -> Iterator[set[tuple[str, int]]]:
+        """Of the same the sizes that each manifest says."""
+        return self._of_each(
+            manifests,
+            lambda live: {
+                (path, one.file_size_in_bytes)
+                for one in live
+                for path in taken_for(one.file_path)
+                if path in wanted
+            },
+        )
+
+    def _of_each(
+        self, manifests: Collection[Named], take: Callable[[Iterator[DataFile]], Read]
+    ) -> Iterator[Read]:
+        """What is made of the live files of each manifest."""
         lengths = {one.path: one.length for one in manifests}
 
-        def read(location: str, limit: int) -> set[str]:
-            return self._live(location, limit, lambda live: among(live, wanted), lengths[location])
+        def read(location: str, limit: int) -> Read:
+            return self._live(location, limit, take, lengths[location])
 
         small = [one.path for one in manifests if one.length <= LARGE_BYTES]
         large = [one.path for one in manifests if one.length > LARGE_BYTES]
         yield from self._by_size(read, small, SIZES)
         yield from self._by_size(read, large, SIZES[1:])
 
-    def _live(self, location: str, limit: int, take: Callable[[Iterator[str]], Read], least: int = 0) -> Read:
+    def _live(
+        self, location: str, limit: int, take: Callable[[Iterator[DataFile]], Read], least: int = 0
+    ) -> Read:
         """What is made of the live files of a manifest, one after another."""
         manifest = Manifest.read(self.io, location, max_bytes=limit)
         if len(manifest.data) < least:
             # Cut off between two blocks, it would read as a whole one that names fewer files.
             raise UnreadableError(f"{location} has {len(manifest.data)} bytes, and should have {least}")
         with self.decoding:
-            return take(
-                entry.data_file.file_path for entry in manifest if entry.status != ManifestEntryStatus.DELETED
-            )
+            return take(entry.data_file for entry in manifest if entry.status != ManifestEntryStatus.DELETED)
 
     def _by_size(
         self,
@@ -178,6 +196,10 @@ class SnapshotFiles:
                 return if_damaged
 
         return self.threads.each(work, locations, at_once)
+
+
+def _paths(live: Iterator[DataFile]) -> list[str]:
+    return [one.file_path for one in live]
 
 
 def _attempt(

@@ -17,15 +17,15 @@ from isotherm.core.deletion import (
     Mark,
     Neighbours,
     Seen,
-    Standing,
     held_by,
+    is_gc_enabled,
     may_go_at_once,
-    obstacle,
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, FilesRestored, TrySoon
-from isotherm.core.policy.policy import Policy
+from isotherm.core.obstacles import Standing, obstacle
+from isotherm.core.policy.policy import Mode, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.late_files import LateFiles
 from isotherm.service.jobs.neighbours import neighbours_of
@@ -70,6 +70,8 @@ class _Sweeping:
     """That under which it began."""
     causes: frozenset[Cause]
     """Why the files are wanted gone."""
+    purges: bool = False
+    """Whether files may go for good from the quarantine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,7 +117,9 @@ class Deletions:
         self.ledger.note_obstacle(CLOCK, self.clocks.trouble())
         for uuid, sweeping in self._sweeping.items():
             is_ours = self.owned.has_still(uuid, sweeping.tenure)
-            if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):
+            # What goes from the quarantine for good goes by the same policy as an orphan.
+            causes = sweeping.causes | ({Cause.ORPHAN} if sweeping.purges else set())
+            if not is_ours or any(self.why_not(uuid, cause) is not None for cause in causes):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()
         for swept in swept_now:
@@ -152,7 +156,7 @@ class Deletions:
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""
         names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
-        self.quarantine.tell(names)
+        self.quarantine.tell(names, self._is_searched, self.now_ms())
         if self.everywhere() is not None or self._sweeping:
             return
         due = self.ledger.tables_to_sweep(self.now_ms())
@@ -211,8 +215,16 @@ class Deletions:
             may_expire=resolved is not None and resolved.policy.expire.enabled,
             may_trim=resolved is not None and resolved.policy.metadata.enabled,
             may_remove_orphans=resolved is not None and resolved.policy.orphans.mode.takes_away,
+            # With gc.enabled=false it is off for the table's sake, and what the table needs is put back all the same.
+            may_look_for_orphans=resolved is not None
+            and (resolved.policy.orphans.mode is not Mode.OFF or not self._is_searched(uuid)),
         )
         return obstacle(standing, cause)
+
+    def _is_searched(self, uuid: str) -> bool:
+        """Whether a search may look into a table's folders: of one with gc.enabled=false none does."""
+        row = self.fold.table(uuid)
+        return row is None or is_gc_enabled(row.facts.properties)
 
     def neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
@@ -297,7 +309,9 @@ class Deletions:
         if resolved is not None:
             sweep = self.quarantine.ruled(sweep, resolved.policy, self.now_ms())
         self.maintainer.start_sweep(loaded, sweep)
-        self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
+        causes_now = frozenset(mark.cause for mark in marks)
+        purges = Cause.QUARANTINED in causes_now and not sweep.stays
+        self._sweeping[uuid] = _Sweeping(tenure, causes_now, purges)
         return True
 
     def _due(self, row: TableRow, causes: Collection[Cause], seen_ms: int | None) -> list[Mark]:

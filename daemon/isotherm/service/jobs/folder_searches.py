@@ -6,7 +6,7 @@ pause that grows where it is ended so time and again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen
@@ -14,7 +14,7 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import FolderSearched
-from isotherm.core.orphan_findings import GRACE_MS, Found, Strangers, finding_text, too_many
+from isotherm.core.orphan_findings import GRACE_MS, Found, Strangers, finding_text, quarantine_text, too_many
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
@@ -74,6 +74,8 @@ class Searches:
     """By job id; one at most."""
     _marking: tuple[str, Found, int] | None = None
     """The search whose findings are marked, and how many of them are."""
+    _comparing: tuple[str, Iterator[None], Found | Refusal] | None = None
+    """The search whose quarantine is held against the ledger, what is left of that, and how the search ends."""
     _next_s: float = float("-inf")
 
     def __len__(self) -> int:
@@ -135,6 +137,9 @@ class Searches:
         if self._marking is not None:
             with self._ending(self._marking[0]):
                 self._mark()
+        elif self._comparing is not None:
+            with self._ending(self._comparing[0]):
+                self._compare()
 
     @contextmanager
     def _ending(self, job_id: str) -> Iterator[None]:
@@ -148,7 +153,7 @@ class Searches:
             went_well = True
         if not went_well:
             self._running.pop(job_id, None)
-            self._marking = None
+            self._marking = self._comparing = None
 
     def _take_found(self, job_id: str, result: Found | Refusal | Strangers) -> None:
         """Take over what was found; where nothing comes of it, that is the end."""
@@ -160,7 +165,7 @@ class Searches:
             self.deletions.survey.want_holders(result.uuids, searching.operation.table.uuid)
         against = self._unbelieved(searching, result)
         if against is not None:
-            self._end(job_id, against)
+            self._look_into_quarantine(job_id, result, against)
         elif isinstance(result, Found):
             self._marking = job_id, result, 0
 
@@ -224,11 +229,34 @@ class Searches:
             self._marking = job_id, found, marked + len(some)
             return
         self._marking = None
-        if may_go:
-            self.deletions.quarantine.compare(
-                operation, found, self._running[job_id].seen, self._running[job_id].policy, self.now_ms()
+        self._look_into_quarantine(job_id, found, found)
+
+    def _look_into_quarantine(
+        self, job_id: str, result: Found | Refusal | Strangers, end: Found | Refusal
+    ) -> None:
+        """Hold what is in quarantine against the ledger, whatever becomes of what was found, and end the search so."""
+        searching = self._running[job_id]
+        operation = searching.operation
+        steps: Iterator[None] = iter(())
+        is_of_orphans = CAUSES[operation.action] is Cause.ORPHAN
+        if is_of_orphans and self.deletions.why_not(operation.table.uuid, Cause.QUARANTINED) is None:
+            found = result if isinstance(result, Found) else None
+            steps = self.deletions.quarantine.compare(
+                operation, found, searching.seen, searching.policy, self.now_ms()
             )
-        self._end(job_id, found)
+        self._comparing = job_id, steps, end
+        self._compare()
+
+    def _compare(self) -> None:
+        """Go on with that, a little."""
+        if self._comparing is None:
+            return
+        job_id, steps, end = self._comparing
+        with suppress(StopIteration):
+            next(steps)
+            return
+        self._comparing = None
+        self._end(job_id, end)
 
     def _end(self, job_id: str, result: Found | Refusal) -> None:
         searching = self._running.pop(job_id)
@@ -255,6 +283,7 @@ class Searches:
     def _cancel(self, job_id: str, refusal: Refusal) -> None:
         if self._marking is not None and self._marking[0] == job_id:
             self._marking = None
+        self._comparing = None
         self.maintainer.cancel(job_id)
         self._end(job_id, refusal)
 
@@ -285,6 +314,9 @@ def search_of(
         seen_through,
         ledger.gone(),
         ledger.kept_because(uuid, cause, NOT_OURS),
+        frozenset(one.place for one in ledger.files_in_quarantine(uuid))
+        if cause is Cause.ORPHAN
+        else frozenset(),
     )
 
 
@@ -293,7 +325,7 @@ def _outcome_text(operation: Operation, found: Found, policy: Policy, seen: Seen
     if operation.action is Action.TRIM_METADATA:
         said = finding_text(found, f"are versions that the table does not name any more, older than {age}")
     else:
-        said = finding_text(found, f"are reached by nothing and older than {age}")
+        said = finding_text(found, f"are reached by nothing and older than {age}") + quarantine_text(found)
     if operation.action is Action.REMOVE_ORPHANS and not policy.orphans.mode.takes_away:
         return f"{said}; nothing is deleted (orphans.mode: {policy.orphans.mode})"
     if seen is None:

@@ -4,11 +4,12 @@ A file in quarantine waits for its deletion as any other file does (`deletions`)
 over, that it may be needed again, and that a person, or another daemon, may have moved it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from isotherm.contract.identity import TableId
-from isotherm.core.deletion import Cause, Seen
+from isotherm.core.deletion import Cause, Seen, name_of
 from isotherm.core.observations import QuarantineCounted
 from isotherm.core.orphan_findings import GRACE_MS, Found
 from isotherm.core.policy.policy import Mode, Policy
@@ -18,6 +19,8 @@ from isotherm.service.jobs.graces import together_ms
 from isotherm.service.ports import Listener, Sweep, Swept
 from isotherm.store.ledger import Ledger, Operation
 
+FILES_AT_ONCE = 5000
+"""Files of which the ledger is told together, in a tenth of a second."""
 TOLD_EVERY_S = 3600.0
 """What is in quarantine is reported so often, and when it has changed."""
 
@@ -33,12 +36,18 @@ class Quarantine:
     _told: set[str] = field(default_factory=set)
     """The tables of which it was reported that they have something there."""
 
-    def tell(self, names: Mapping[str, str]) -> None:
-        """Report what is in quarantine, now and then; of the tables with these names, by uuid."""
+    def tell(self, names: Mapping[str, str], is_searched: Callable[[str], bool], now_ms: int) -> None:
+        """Report what is in quarantine, now and then; of the tables with these names, by uuid.
+
+        What no search holds against a table is looked at alone, as often as any file that has to wait.
+        """
         if self.monotonic_s() < self._tell_at_s:
             return
         self._tell_at_s = self.monotonic_s() + TOLD_EVERY_S
         found = {uuid: one for uuid, one in self.ledger.quarantines().items() if uuid in names}
+        for uuid in found:
+            if not is_searched(uuid):
+                self.ledger.look_first(uuid, now_ms, FILES_AT_ONCE)
         for uuid in sorted(found.keys() | self._told & names.keys()):
             files, size_bytes = found.get(uuid, (0, 0))
             self.listen(QuarantineCounted(TableId(uuid, names[uuid]), files, size_bytes))
@@ -52,6 +61,9 @@ class Quarantine:
             sweep,
             to_quarantine=policy.orphans.mode is Mode.QUARANTINE,
             not_over=self.ledger.not_over(sweep.uuid, places, before_ms) if places else frozenset(),
+            stays=""
+            if policy.orphans.mode.takes_away
+            else f"the policy says orphans.mode: {policy.orphans.mode}",
         )
 
     def save(self, swept: Swept, resolved: Resolved | None, now_ms: int) -> int:
@@ -69,30 +81,41 @@ class Quarantine:
         return purged
 
     def compare(
-        self, operation: Operation, found: Found, seen: Seen | None, policy: Policy, now_ms: int
-    ) -> None:
-        """Hold what a search has found in a table's quarantine against what the ledger knows of it.
+        self, operation: Operation, found: Found | None, seen: Seen | None, policy: Policy, now_ms: int
+    ) -> Iterator[None]:
+        """Hold what a search has found in a table's quarantine against what the ledger knows of it, a slice at a time.
 
         Args:
             operation: the search.
-            found: what it found.
+            found: what it found; None where it could not say. Then whatever is there is looked at, because the table may
+                need it.
             seen: how far the table had come.
             policy: the table's.
             now_ms: the time.
         """
-        if found.quarantine is None or seen is None:
-            return
-        uuid = operation.table.uuid
-        sizes = {one.path: one.size_bytes for one in found.quarantine}
-        known = self.ledger.files_in_quarantine(uuid)
-        absent = [
-            one.place for one in known if one.since_ms < operation.started_at_ms and one.place not in sizes
-        ]
-        with self.ledger.transaction():
-            self.ledger.adopt(uuid, operation.job_id, sizes, seen, now_ms, until_ms(uuid, policy, now_ms))
-            whys = dict.fromkeys(absent, "missing: somebody has put it back, or has deleted it")
-            self.ledger.restored(uuid, whys, now_ms)
-            self.ledger.look_soon(uuid, found.needed_again, now_ms)
+        uuid, since_ms = operation.table.uuid, operation.started_at_ms
+        listed = {} if found is None else {one.path: one.size_bytes for one in found.quarantine or ()}
+        if seen is not None:
+            over_ms = until_ms(uuid, policy, now_ms)
+            left = iter(listed.items())
+            while some := dict(islice(left, FILES_AT_ONCE)):
+                self.ledger.adopt(uuid, operation.job_id, some, seen, now_ms, over_ms, since_ms)
+                if len(some) == FILES_AT_ONCE:
+                    yield
+        is_whole = found is not None and found.quarantine is not None and found.is_whole
+        why, last = "missing: somebody has put it back, or has deleted it", ""
+        while known := self.ledger.files_in_quarantine(uuid, last, FILES_AT_ONCE):
+            last = known[-1].place
+            absent = [
+                one.place for one in known if is_whole and one.since_ms < since_ms and one.place not in listed
+            ]
+            needed = [one.place for one in known if found is None or name_of(one.place) in found.needed_again]
+            with self.ledger.transaction():
+                self.ledger.restored(uuid, dict.fromkeys(absent, why), now_ms)
+                self.ledger.look_soon(uuid, needed, now_ms)
+            if len(known) < FILES_AT_ONCE:
+                break
+            yield
         self._tell_at_s = float("-inf")
 
 

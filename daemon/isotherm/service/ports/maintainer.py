@@ -70,6 +70,8 @@ class Sweep:
     """Whether orphans are moved into the quarantine, and not deleted at once."""
     not_over: frozenset[str] = frozenset()
     """Of the files in quarantine those that can still be restored."""
+    stays: str = ""
+    """Why nothing goes from the quarantine for good; what is needed is put back all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Search:
     """The uuids of tables that are known to be gone."""
     theirs: frozenset[str] = frozenset()
     """Paths of what was found before, and turned out to be another table's."""
+    quarantined: frozenset[str] = frozenset()
+    """Places of files in the table's quarantine, as far as is known."""
 
 
 MayCommit = Callable[[LoadedTable, Sequence[CompactionJob]], Mapping[str, Refusal]]

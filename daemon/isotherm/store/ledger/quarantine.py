@@ -32,11 +32,12 @@ class Quarantined:
 class Quarantine(Part):
     """The files in quarantine of all tables."""
 
-    def files_in_quarantine(self, uuid: str) -> list[Quarantined]:
-        """The files of a table that are in quarantine as far as is known, by their places."""
+    def files_in_quarantine(self, uuid: str, after: str = "", limit: int = -1) -> list[Quarantined]:
+        """The files of a table that are in quarantine as far as is known, by their places; so many behind one of them."""
         rows = self.db.execute(
-            f"SELECT path, size_bytes, marked_at_ms, due_at_ms FROM deletions WHERE uuid = ? AND {_THERE} ORDER BY path",  # noqa: S608
-            (uuid,),
+            "SELECT path, size_bytes, marked_at_ms, due_at_ms FROM deletions "  # noqa: S608
+            f"WHERE uuid = ? AND path > ? AND {_THERE} ORDER BY path LIMIT ?",
+            (uuid, after, limit),
         )
         return [Quarantined(*row) for row in rows]
 
@@ -78,28 +79,37 @@ class Quarantine(Part):
         seen: Seen,
         now_ms: int,
         until_ms: int,
+        listed_at_ms: int,
     ) -> int:
-        """Files that a search has found in quarantine, by place: those of which nothing is known stay for the whole time.
+        """Files that a search has found in quarantine, by place: those that nothing waits for stay for the whole time.
 
-        So it is where the ledger was lost, or another daemon moved them. Gives how many there were of these.
+        So it is where the ledger was lost, another daemon moved them, or somebody has put them back into quarantine. What
+        came to its end after it was listed is left alone. Gives how many there were of these.
         """
+        rows = [
+            (
+                uuid,
+                place,
+                job_id,
+                seen.sequence_number,
+                seen.snapshot_id,
+                now_ms,
+                until_ms,
+                size_bytes,
+                listed_at_ms,
+            )
+            for place, size_bytes in sizes.items()
+        ]
         with self.transaction():
             return self.db.executemany(
-                "INSERT OR IGNORE INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
-                "marked_at_ms, due_at_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?)",
-                [
-                    (
-                        uuid,
-                        place,
-                        job_id,
-                        seen.sequence_number,
-                        seen.snapshot_id,
-                        now_ms,
-                        until_ms,
-                        size_bytes,
-                    )
-                    for place, size_bytes in sizes.items()
-                ],
+                "INSERT INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
+                "marked_at_ms, due_at_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?) "
+                "ON CONFLICT (uuid, path) DO UPDATE SET job_id = excluded.job_id, state = excluded.state, "
+                "cause = excluded.cause, seen_through = excluded.seen_through, seen_snapshot = excluded.seen_snapshot, "
+                "marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, size_bytes = excluded.size_bytes, "
+                "looks = 0, why = '', ended_at_ms = NULL, before = NULL "
+                "WHERE deletions.state NOT IN ('marked', 'waiting') AND deletions.ended_at_ms < ?",
+                rows,
             ).rowcount
 
     def not_over(self, uuid: str, places: Collection[str], before_ms: int) -> frozenset[str]:
@@ -122,4 +132,12 @@ class Quarantine(Part):
         self.db.execute(
             f"UPDATE deletions SET due_at_ms = MIN(due_at_ms, ?) WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
             (now_ms, uuid, json.dumps(list(places))),
+        )
+
+    def look_first(self, uuid: str, now_ms: int, limit: int) -> None:
+        """Of these files some are looked at now that nobody has looked at yet."""
+        self.db.execute(
+            "UPDATE deletions SET due_at_ms = MIN(due_at_ms, ?) WHERE (uuid, path) IN (SELECT uuid, path FROM deletions "  # noqa: S608
+            f"WHERE uuid = ? AND {_THERE} AND looks = 0 AND due_at_ms > ? LIMIT ?)",
+            (now_ms, uuid, now_ms, limit),
         )
