@@ -13,7 +13,10 @@ def lost(
     before: TableMetadata, after: TableMetadata, now_ms: int, keep_last: int, keep_for_ms: int
 ) -> list[str]:
     """What is gone of a table, or moved, that had to stay until now. In words; empty where all is well."""
-    return [*_refs(before, after, now_ms), *_snapshots(before, after, now_ms, keep_last, keep_for_ms)]
+    return [
+        *_refs(before, after, now_ms),
+        *_snapshots(before, after, now_ms, keep_last, keep_for_ms),
+    ]
 
 
 def _refs(before: TableMetadata, after: TableMetadata, now_ms: int) -> Iterator[str]:
@@ -49,10 +52,10 @@ def _snapshots(
             yield f"snapshot {one.snapshot_id} went too early"
 
 
-def history(metadata: TableMetadata) -> list[Snapshot]:
-    """What `main` has behind it, newest first, as far as it is retained."""
+def history(metadata: TableMetadata, head: int | None = None) -> list[Snapshot]:
+    """What `main`, or another head, has behind it, newest first, as far as it is retained."""
     by_id = {one.snapshot_id: one for one in metadata.snapshots}
-    found, current = [], by_id.get(metadata.current_snapshot_id or 0)
+    found, current = [], by_id.get(head or metadata.current_snapshot_id or 0)
     while current is not None:
         found.append(current)
         current = by_id.get(current.parent_snapshot_id or 0)

@@ -1,0 +1,47 @@
+"""What may happen to a table between two turns of the daemon, by who writes it."""
+
+from histories import sql
+from histories.branches import pin, unpin
+from histories.happenings import Step
+from histories.keyed_writes import (
+    keyed_deletes,
+    trickle,
+)
+from histories.worked_table import leave_an_orphan, upgrade
+
+STEPS: dict[Step, int] = {
+    **sql.SQL,
+    sql.insert: 14,
+    sql.delete: 8,
+    keyed_deletes: 6,
+    trickle: 2,
+    pin: 3,
+    unpin: 1,
+    upgrade: 2,
+    leave_an_orphan: 4,
+}
+"""Everything, by weight."""
+ALONE: dict[Step, int] = {
+    step: weight
+    for step, weight in STEPS.items()
+    if step not in (sql.compact, sql.compact_deletes, sql.regroup, sql.expire)
+}
+"""Where nobody else maintains the table: equality deletes may be made into position deletes then."""
+MIRROR: dict[Step, int] = {
+    sql.insert: 5,
+    keyed_deletes: 4,
+    trickle: 4,
+    sql.delete: 2,
+    sql.update: 2,
+    pin: 1,
+    unpin: 1,
+    leave_an_orphan: 1,
+}
+"""Of a writer that upserts by keys, as Flink does."""
+STREAM: dict[Step, int] = {
+    sql.insert: 6,
+    pin: 1,
+    unpin: 1,
+    leave_an_orphan: 1,
+}
+"""Of a writer that only appends."""
