@@ -23,6 +23,7 @@ from histories.account import Account
 from histories.afterwards import go_on
 from histories.eager_policy import KEEP_FOR_MS, KEEP_LAST, drawn
 from histories.fates import HONEST, LOSSY, SILENT, Post
+from histories.hot_partitions import HotPartitions
 from histories.java import Java, RefusedError, refusing
 from histories.moved_time import MovedTime
 from histories.promised import lost
@@ -88,6 +89,7 @@ class WorkHistory:
         self.light_bytes = chance.choice(LIGHT_BYTES)
         self.told.append(f"policy: {policy.text}\nlight: {self.light_bytes}")
         self.told.append(f"created: {self.world.create()}")
+        self.hot = HotPartitions(policy.span_ms("quiet_for") or 0, policy.span_ms("minor_after"), APPENDS)
         self._look()
         self.time = MovedTime(self.world.folder, self.lab.now_ms, lambda: self.lab.ahead_ms)
         self.judge = SparkJudge(self.java.spark, self.world.spark_name)
@@ -99,8 +101,9 @@ class WorkHistory:
         return random.Random(f"{self.seed}/{kind}/{self.asked[kind]}")
 
     def _look(self) -> None:
-        """Load the table."""
+        """Load the table, and write down what was written to it."""
         self.world.look()
+        self.hot.note(self.world.seen, self.world.hour)
 
     # Spark
 
@@ -247,6 +250,8 @@ class WorkHistory:
         self._expect({}, changed, "snapshots with other rows")
         self._expect("", same_head(self.head, self._head()), "the head")
         self._vouch(self.world.seen.metadata)
+        changed_hot = self.hot.changed(self.lab.is_minor, self.world.seen.metadata)
+        self._expect([], changed_hot, "partitions that were hot")
         self.judge.learn(self.world.snapshots)
         for one in self.world.seen.metadata.snapshots:
             rows, before = self.judge.known[one.snapshot_id], self.judge.known.get(one.parent_snapshot_id)

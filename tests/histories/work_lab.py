@@ -34,6 +34,11 @@ class WorkLab(Lab):
     def take_of(self, job_id: str) -> Take:
         return next(one.takes[job_id] for one in self.made if job_id in one.takes)
 
+    def is_minor(self, job_id: str) -> bool:
+        """Whether a job merges old files beside writers that only append."""
+        takes = [one.takes[job_id] for one in self.made if job_id in one.takes]
+        return any(take.through_number is not None for take in takes)
+
 
 def kind_of(take: Take) -> str:
     """What a compaction was about, in a word."""
