@@ -25,6 +25,7 @@ from histories.eager_policy import KEEP_FOR_MS, KEEP_LAST, drawn
 from histories.fates import HONEST, LOSSY, SILENT, Post
 from histories.hot_partitions import HotPartitions
 from histories.java import Java, RefusedError, refusing
+from histories.kept_files import KeptFiles, missing_statistics
 from histories.moved_time import MovedTime
 from histories.promised import lost
 from histories.spark_judge import SparkJudge, same_head
@@ -90,6 +91,7 @@ class WorkHistory:
         self.told.append(f"policy: {policy.text}\nlight: {self.light_bytes}")
         self.told.append(f"created: {self.world.create()}")
         self.hot = HotPartitions(policy.span_ms("quiet_for") or 0, policy.span_ms("minor_after"), APPENDS)
+        self.kept = KeptFiles(policy.span_ms("orphans") or 0, policy.span_ms("delete_after") or 0)
         self._look()
         self.time = MovedTime(self.world.folder, self.lab.now_ms, lambda: self.lab.ahead_ms)
         self.judge = SparkJudge(self.java.spark, self.world.spark_name)
@@ -127,6 +129,7 @@ class WorkHistory:
                 self.refused += 1
                 line = f"{chosen.__name__} refused: {str(no)[:100]}"
         self.told.append((line or f"{chosen.__name__}: nothing to do")[:300])
+        self.kept.note_strays(self.world.folder, self.lab.now_ms())
         self._look()
 
     def sparks_time(self) -> Any:
@@ -136,6 +139,7 @@ class WorkHistory:
     def learn(self) -> None:
         """Read what the daemon must leave as it is."""
         self._look()
+        self.kept.learn(self.world.seen, self.lab.now_ms())
         self.judge.learn(self.world.snapshots)
         self.head = self._head()
 
@@ -185,6 +189,7 @@ class WorkHistory:
             is_busy = len(service.compactions) or (turn < UNHEARD_TURNS and service.ledger.unfinished())
             quiet = 0 if is_busy or is_sweeping or any(one.get("due") for one in verdicts) else quiet + 1
             if quiet == QUIET_TURNS:
+                self._expect_files()
                 return
             # A commit that comes to nothing after five seconds holds up all others; so few of them are slow.
             self.lab.ahead_ms += 1_000 if is_busy and turn % 10 else 30_000 * (not quiet)
@@ -262,7 +267,11 @@ class WorkHistory:
         """Of what was retained before nothing is gone that may not be."""
         gone = lost(self.before, after, self.lab.now_ms(), KEEP_LAST, KEEP_FOR_MS)
         self._expect([], gone, "what had to stay")
+        self._expect([], missing_statistics(self.before, after), "statistics of what is retained")
         self.happened["refs dropped"] += len(set(self.before.refs) - set(after.refs))
+
+    def _expect_files(self) -> None:
+        self._expect([], self.kept.gone(self.lab.now_ms()), "files that had to stay")
 
     def _account(self, observations: list[Any]) -> None:
         self._expect([], list(self.account.mistakes(observations, has_raced=self.has_raced)), "mistakes")

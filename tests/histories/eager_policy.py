@@ -43,8 +43,8 @@ DRAWN: dict[str, tuple[Any, ...]] = {
     "equality": (1, 1, 3),
     "vectors": ("null", 1),
     "manifests": (2,),
-    "orphans": ("12h",),
-    "delete_after": ("0s",),
+    "orphans": ("12h", "2d"),
+    "delete_after": ("0s", "0s", "4h"),
 }
 """What a policy says, drawn for each history."""
 

@@ -33,6 +33,7 @@ KINDS = {
     "orphans removed",
     "files deleted",
     "race",
+    "statistics",
 }
 FREQUENT = {
     "compact, small files",

@@ -7,7 +7,7 @@ from histories.keyed_writes import (
     keyed_deletes,
     trickle,
 )
-from histories.worked_table import leave_an_orphan, upgrade
+from histories.worked_table import leave_an_orphan, statistics, upgrade
 
 STEPS: dict[Step, int] = {
     **sql.SQL,
@@ -17,6 +17,7 @@ STEPS: dict[Step, int] = {
     trickle: 2,
     pin: 3,
     unpin: 1,
+    statistics: 2,
     upgrade: 2,
     leave_an_orphan: 4,
 }

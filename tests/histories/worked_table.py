@@ -92,3 +92,12 @@ def leave_an_orphan(world: WorkedTable) -> str:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"nobody needs this")
     return f"an orphan: {path.name}"
+
+
+def statistics(world: WorkedTable) -> str | None:
+    """Spark computes what it knows of the head's columns, or partitions, and the metadata names the file."""
+    if world.head is None:
+        return None
+    is_of_partitions = bool(world.seen.spec().fields) and world.chance.random() < 0.5
+    what = "compute_partition_stats" if is_of_partitions else "compute_table_stats"
+    return world.sql(f"CALL {world.java.name}.system.{what}(table => '{world.spark_name}')")
