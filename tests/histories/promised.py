@@ -1,10 +1,15 @@
-"""Which snapshots, branches and tags had to stay: by the policy's words and the specification, and by no code of ours."""
+"""Which snapshots, branches and tags had to stay: by the policy's words and the specification, and by no code of ours.
+
+Also the places of writers, by what their sinks look for (`places`).
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+
+from histories.places import FOR_MS, is_upsert_of_flink, needed
 
 STAGED_FOR_MS = 86_400_000
 
@@ -16,6 +21,7 @@ def lost(
     return [
         *_refs(before, after, now_ms),
         *_snapshots(before, after, now_ms, keep_last, keep_for_ms),
+        *_places(before, after, now_ms),
     ]
 
 
@@ -50,6 +56,18 @@ def _snapshots(
         alone_ms = one.timestamp_ms + (STAGED_FOR_MS if is_staged else keep_for_ms)
         if one is not (main[0] if main else None) and until_ms.get(one.snapshot_id, alone_ms) > now_ms:
             yield f"snapshot {one.snapshot_id} went too early"
+
+
+def _places(before: TableMetadata, after: TableMetadata, now_ms: int) -> Iterator[str]:
+    main, left = history(before), {one.snapshot_id for one in history(after)}
+    for run, one in needed(main, now_ms):
+        if one.snapshot_id not in left:
+            yield f"the place of {run}, snapshot {one.snapshot_id}, is not found from the head on"
+    upserts = [one for one in main if is_upsert_of_flink(one) and now_ms - one.timestamp_ms < FOR_MS]
+    is_whole = bool(main) and main[-1].parent_snapshot_id is None
+    gone = [one.snapshot_id for one in main if one.snapshot_id not in left]
+    if before.format_version > 2 and is_whole and upserts and gone:
+        yield f"snapshots {gone} are gone, and Flink's sink needs the whole history"
 
 
 def history(metadata: TableMetadata, head: int | None = None) -> list[Snapshot]:

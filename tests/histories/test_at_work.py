@@ -33,6 +33,7 @@ KINDS = {
     "orphans removed",
     "files deleted",
     "race",
+    "keep_place",
     "statistics",
 }
 FREQUENT = {

@@ -4,14 +4,49 @@ import random
 from pathlib import Path
 
 import pytest
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from histories.eager_policy import DRAWN, Eager, drawn
 from histories.hot_partitions import HotPartitions
 from histories.kept_files import KeptFiles
+from histories.places import FOR_MS, needed
 from isotherm.service.policies.policy_folder import PolicyFolder
 from support.lab import Lab
 
 NOW_MS = 100 * 86_400_000
+
+
+def snapshots(*runs, at_ms=NOW_MS):
+    """A history, newest first, of Flink's runs as `operator/job`, of other writers by their key, or of nobody."""
+    found = []
+    for number, run in enumerate(runs, 1):
+        operator, _, job = run.partition("/")
+        said = {"flink.operator-id": operator, "flink.job-id": job} if job else {run: "{}"} if run else {}
+        summary = Summary(Operation.APPEND, **said)
+        found.append(Snapshot(snapshot_id=number, timestamp_ms=at_ms, manifest_list="", summary=summary))
+    return found[::-1]
+
+
+KAFKA = "kafka.connect.offsets.control.one"
+
+
+@pytest.mark.parametrize(
+    ("runs", "stay"),
+    [
+        pytest.param(["a/1", "a/1", ""], [2], id="the newest of a run"),
+        pytest.param(["a/1", "a/2"], [2], id="a run that was followed is over"),
+        pytest.param(["a/1", "b/2"], [1, 2], id="two programs"),
+        pytest.param(["a/2", "a/1", "a/2"], [2, 3], id="a run that another one surrounds is another job"),
+        pytest.param([KAFKA, "", "a/1"], [1, 3], id="a connector"),
+        pytest.param(["", ""], [], id="nobody"),
+    ],
+)
+def test_the_places_that_writers_look_for(runs, stay):
+    assert stay == sorted(one.snapshot_id for _, one in needed(snapshots(*runs), NOW_MS))
+
+
+def test_a_place_that_was_left_two_weeks_ago_is_nobodys():
+    assert not list(needed(snapshots("a/1", at_ms=NOW_MS - FOR_MS), NOW_MS))
 
 
 def test_a_file_that_nobody_committed_has_to_stay_for_as_long_as_the_policy_says(tmp_path: Path):

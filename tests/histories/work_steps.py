@@ -7,6 +7,7 @@ from histories.keyed_writes import (
     keyed_deletes,
     trickle,
 )
+from histories.places import keep_place
 from histories.worked_table import leave_an_orphan, statistics, upgrade
 
 STEPS: dict[Step, int] = {
@@ -14,6 +15,7 @@ STEPS: dict[Step, int] = {
     sql.insert: 14,
     sql.delete: 8,
     keyed_deletes: 6,
+    keep_place: 5,
     trickle: 2,
     pin: 3,
     unpin: 1,
@@ -32,6 +34,7 @@ MIRROR: dict[Step, int] = {
     sql.insert: 5,
     keyed_deletes: 4,
     trickle: 4,
+    keep_place: 1,
     sql.delete: 2,
     sql.update: 2,
     pin: 1,
@@ -41,6 +44,7 @@ MIRROR: dict[Step, int] = {
 """Of a writer that upserts by keys, as Flink does."""
 STREAM: dict[Step, int] = {
     sql.insert: 6,
+    keep_place: 4,
     pin: 1,
     unpin: 1,
     leave_an_orphan: 1,
