@@ -35,7 +35,8 @@ from histories.worked_table import WorkedTable
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.planner import debt, minor
+from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.planner import debt, job_limits, minor
 from isotherm.core.units import HOUR_MS, MINUTE_MS
 from support.in_process import AtOnce
 from support.lab import uuid_of
@@ -46,6 +47,8 @@ AT_ONCE_MS = 5 * HOUR_MS
 day, so the seconds that this machine takes do not decide what is due."""
 LIGHT_BYTES = (1, 1, debt.MERGED_FROM_BYTES)
 """From so much data of a partition on its deletes are merged or made into positions; tables here are never large."""
+JOB_BYTES = (MAX_JOB_BYTES, MAX_JOB_BYTES, 6 * 1024)
+"""So much one job reads at most: the rest of its partition stays beside it."""
 APPENDS = 3
 """So many show that a table is only appended to."""
 MOST_TURNS, UNHEARD_TURNS, QUIET_TURNS = 400, 150, 3
@@ -87,8 +90,10 @@ class WorkHistory:
         namespace = f"w{self.seed}"
         self.java.lake.create_namespace_if_not_exists(namespace)
         self.world = WorkedTable(self.java, chance, f"{namespace}.t")
-        self.light_bytes = chance.choice(LIGHT_BYTES)
-        self.told.append(f"policy: {policy.text}\nlight: {self.light_bytes}")
+        self.light_bytes, self.job_bytes = chance.choice(LIGHT_BYTES), chance.choice(JOB_BYTES)
+        self.told.append(
+            f"policy: {policy.text}\na job reads {self.job_bytes} at most, light {self.light_bytes}"
+        )
         self.told.append(f"created: {self.world.create()}")
         self.hot = HotPartitions(policy.span_ms("quiet_for") or 0, policy.span_ms("minor_after"), APPENDS)
         self.kept = KeptFiles(policy.span_ms("orphans") or 0, policy.span_ms("delete_after") or 0)
@@ -313,6 +318,7 @@ def play(java: Java, folder: Path, properties: Mapping[str, str], seed: int, ste
     history = WorkHistory(java, folder, properties, seed)
     with (
         patch.object(debt, "MERGED_FROM_BYTES", history.light_bytes),
+        patch.object(job_limits, "MAX_JOB_BYTES", history.job_bytes),
         patch.object(minor, "ENOUGH_APPENDS", APPENDS),
     ):
         _play(history, steps)

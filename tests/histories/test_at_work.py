@@ -33,6 +33,11 @@ KINDS = {
     "orphans removed",
     "files deleted",
     "race",
+    "upsert",
+    "load_and_upsert",
+    "churn",
+    "bulk",
+    "global_deletes",
     "keep_place",
     "statistics",
 }

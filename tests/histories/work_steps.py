@@ -4,8 +4,13 @@ from histories import sql
 from histories.branches import pin, unpin
 from histories.happenings import Step
 from histories.keyed_writes import (
+    bulk,
+    churn,
+    global_deletes,
     keyed_deletes,
+    load_and_upsert,
     trickle,
+    upsert,
 )
 from histories.places import keep_place
 from histories.worked_table import leave_an_orphan, statistics, upgrade
@@ -15,8 +20,13 @@ STEPS: dict[Step, int] = {
     sql.insert: 14,
     sql.delete: 8,
     keyed_deletes: 6,
+    global_deletes: 2,
+    upsert: 5,
+    load_and_upsert: 2,
     keep_place: 5,
+    bulk: 2,
     trickle: 2,
+    churn: 2,
     pin: 3,
     unpin: 1,
     statistics: 2,
@@ -32,8 +42,13 @@ ALONE: dict[Step, int] = {
 """Where nobody else maintains the table: equality deletes may be made into position deletes then."""
 MIRROR: dict[Step, int] = {
     sql.insert: 5,
+    bulk: 2,
     keyed_deletes: 4,
+    upsert: 4,
+    load_and_upsert: 4,
+    global_deletes: 2,
     trickle: 4,
+    churn: 4,
     keep_place: 1,
     sql.delete: 2,
     sql.update: 2,
@@ -44,6 +59,7 @@ MIRROR: dict[Step, int] = {
 """Of a writer that upserts by keys, as Flink does."""
 STREAM: dict[Step, int] = {
     sql.insert: 6,
+    bulk: 1,
     keep_place: 4,
     pin: 1,
     unpin: 1,
