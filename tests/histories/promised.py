@@ -21,6 +21,7 @@ def lost(
     return [
         *_refs(before, after, now_ms),
         *_snapshots(before, after, now_ms, keep_last, keep_for_ms),
+        *_branches(before, after, now_ms),
         *_places(before, after, now_ms),
     ]
 
@@ -56,6 +57,22 @@ def _snapshots(
         alone_ms = one.timestamp_ms + (STAGED_FOR_MS if is_staged else keep_for_ms)
         if one is not (main[0] if main else None) and until_ms.get(one.snapshot_id, alone_ms) > now_ms:
             yield f"snapshot {one.snapshot_id} went too early"
+
+
+def _branches(before: TableMetadata, after: TableMetadata, now_ms: int) -> Iterator[str]:
+    """What lies behind a branch stays as it says itself, and what is not of `main` always."""
+    of_main, is_there = (
+        {one.snapshot_id for one in history(before)},
+        {one.snapshot_id for one in after.snapshots},
+    )
+    for name, ref in before.refs.items():
+        if ref.snapshot_ref_type != "branch" or name == "main" or name not in after.refs:
+            continue
+        for place, one in enumerate(history(before, ref.snapshot_id)):
+            is_young = now_ms - one.timestamp_ms < (ref.max_snapshot_age_ms or 0)
+            is_kept = place < (ref.min_snapshots_to_keep or 1) or is_young or one.snapshot_id not in of_main
+            if is_kept and one.snapshot_id not in is_there:
+                yield f"snapshot {one.snapshot_id}, {place} behind branch {name}, is gone"
 
 
 def _places(before: TableMetadata, after: TableMetadata, now_ms: int) -> Iterator[str]:

@@ -39,6 +39,7 @@ KINDS = {
     "bulk",
     "global_deletes",
     "keep_place",
+    "write_branch",
     "statistics",
 }
 FREQUENT = {

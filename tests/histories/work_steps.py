@@ -1,7 +1,7 @@
 """What may happen to a table between two turns of the daemon, by who writes it."""
 
 from histories import sql
-from histories.branches import pin, unpin
+from histories.branches import pin, unpin, write_branch
 from histories.happenings import Step
 from histories.keyed_writes import (
     bulk,
@@ -29,6 +29,7 @@ STEPS: dict[Step, int] = {
     churn: 2,
     pin: 3,
     unpin: 1,
+    write_branch: 3,
     statistics: 2,
     upgrade: 2,
     leave_an_orphan: 4,
@@ -61,6 +62,7 @@ STREAM: dict[Step, int] = {
     sql.insert: 6,
     bulk: 1,
     keep_place: 4,
+    write_branch: 1,
     pin: 1,
     unpin: 1,
     leave_an_orphan: 1,
