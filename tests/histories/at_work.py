@@ -23,13 +23,15 @@ from histories.account import Account
 from histories.afterwards import go_on
 from histories.eager_policy import KEEP_FOR_MS, KEEP_LAST, drawn
 from histories.fates import HONEST, LOSSY, SILENT, Post
+from histories.happenings import Step
 from histories.hot_partitions import HotPartitions
 from histories.java import Java, RefusedError, refusing
 from histories.kept_files import KeptFiles, missing_statistics
+from histories.keyed_writes import hit
 from histories.moved_time import MovedTime
 from histories.promised import lost
 from histories.spark_judge import SparkJudge, same_head
-from histories.work_lab import WorkLab
+from histories.work_lab import WorkLab, leaving
 from histories.work_steps import ALONE, MIRROR, STEPS, STREAM
 from histories.worked_table import WorkedTable
 from isotherm.contract.paths import normalised
@@ -52,8 +54,9 @@ JOB_BYTES = (MAX_JOB_BYTES, MAX_JOB_BYTES, 6 * 1024)
 APPENDS = 3
 """So many show that a table is only appended to."""
 MOST_TURNS, UNHEARD_TURNS, QUIET_TURNS = 400, 150, 3
-RACE, RESTART = 0.3, 0.06
-"""How often a step of Spark's comes while a request of the daemon's is on its way, and the daemon is another one."""
+RACE, AIMED, RESTART = 0.3, 0.5, 0.06
+"""How often a step of Spark's comes while a request of the daemon's is on its way, it deletes from a file that a job is about to
+replace, and the daemon is another one."""
 
 
 @dataclass
@@ -122,9 +125,10 @@ class WorkHistory:
         if fates:
             self.told[-1] += f"; events: {', '.join(fates)}"
 
-    def _step(self, chance: random.Random) -> None:
+    def _step(self, chance: random.Random, chosen: Step | None = None) -> None:
         self.world.chance = chance
-        chosen = chance.choices(list(self.steps), list(self.steps.values()))[0]
+        if chosen is None:
+            chosen = chance.choices(list(self.steps), list(self.steps.values()))[0]
         with self.sparks_time():
             try:
                 with refusing():
@@ -160,6 +164,9 @@ class WorkHistory:
         self.before, files, chance = self.world.seen.metadata, self._files(), self._chance("run")
         self.race_in = chance.choice((1, 1, 2)) if chance.random() < race else -1
         self.has_raced, self.is_race_behind = False, chance.random() < 0.5
+        self.is_aimed = chance.random() < AIMED
+        if self.is_aimed and self.race_in > 0:
+            self.race_in, self.is_race_behind = 1, False
         heard = len(self.lab.seen)
         if self.service is None or chance.random() < RESTART:
             self._begin()
@@ -223,10 +230,11 @@ class WorkHistory:
 
     def _on_commit(self, real: Any, table: Any, requirements: Any, updates: Any) -> Any:
         """A request of the daemon's: Spark may have come first."""
-        self.race_in -= 1
+        files = leaving(table, updates) if self.is_aimed else []
+        self.race_in -= bool(files) or not self.is_aimed
         is_now = self.race_in == 0 and not self.has_raced
         if is_now and not self.is_race_behind:
-            self._race()
+            self._race(files)
         try:
             answer = real(table, requirements, updates)
         except Exception as err:
@@ -234,20 +242,29 @@ class WorkHistory:
             raise
         self.time.set_right(Path(normalised(answer.metadata_location)))
         if is_now and self.is_race_behind:
-            self._race()
+            self._race([])
         return answer
 
-    def _race(self) -> None:
+    def _race(self, files: list[str]) -> None:
+        """Spark comes in between; `files` are about to be replaced."""
         self.has_raced = True
         self._look()
         self.told.append("  while it commits:")
         head = self.world.head
         self._judge()
-        self._step(self._chance(f"race in run {self.asked['run']}"))
+        chance = self._chance(f"race in run {self.asked['run']}")
+        self._step(chance, self._hit(chance.choice(files)) if files else None)
         if self.world.head != head:
             self.happened["race"] += 1
         self.before = self.world.seen.metadata
         self.learn()
+
+    @staticmethod
+    def _hit(path: str) -> Step:
+        def hit_a_job(world: WorkedTable) -> str | None:
+            return hit(world, path)
+
+        return hit_a_job
 
     def _files(self) -> set[Path]:
         return {path for path in self.world.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}

@@ -159,6 +159,15 @@ def bulk(world: WorkedTable) -> str:
     )
 
 
+def hit(world: WorkedTable, path: str) -> str | None:
+    """A row of this very file goes."""
+    rows = pq.read_table(normalised(path), columns=["id"]).column("id").to_pylist()
+    gone = [one for one in rows if one is not None]
+    if not gone:
+        return None
+    return world.sql(f"DELETE FROM {world.spark_name} WHERE id = {world.chance.choice(gone)}")
+
+
 def data_files(world: WorkedTable) -> list[Any]:
     """The live data files, in an order that is the same each time a history is played."""
     table = world.java.catalog.loadTable(world.java.identifier(world.name))

@@ -33,6 +33,7 @@ KINDS = {
     "orphans removed",
     "files deleted",
     "race",
+    "hit_a_job",
     "upsert",
     "load_and_upsert",
     "churn",

@@ -1,7 +1,11 @@
 """The daemon at work on one table, in this process: it tells how the files of each job were chosen."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
+from pyiceberg.table.update import AddSnapshotUpdate
 
 from isotherm.core.model.jobs import Take
 from support.lab import Beside, Lab
@@ -38,6 +42,25 @@ class WorkLab(Lab):
         """Whether a job merges old files beside writers that only append."""
         takes = [one.takes[job_id] for one in self.made if job_id in one.takes]
         return any(take.through_number is not None for take in takes)
+
+
+def leaving(table: Any, updates: Iterable[Any]) -> list[str]:
+    """The data files that a commit takes out of a table, by path, in a settled order."""
+    found = []
+    for update in updates:
+        if not isinstance(update, AddSnapshotUpdate):
+            continue
+        for manifest in update.snapshot.manifests(table.io):
+            if manifest.content != ManifestContent.DATA or not manifest.deleted_files_count:
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                file = entry.data_file
+                if (
+                    entry.status == ManifestEntryStatus.DELETED
+                    and entry.snapshot_id == update.snapshot.snapshot_id
+                ):
+                    found.append((entry.sequence_number or 0, file.file_size_in_bytes, file.file_path))
+    return [path for *_, path in sorted(found)]
 
 
 def kind_of(take: Take) -> str:
