@@ -41,6 +41,8 @@ KINDS = {
     "global_deletes",
     "keep_place",
     "write_branch",
+    "nest",
+    "rename",
     "statistics",
 }
 FREQUENT = {

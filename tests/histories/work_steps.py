@@ -2,6 +2,7 @@
 
 from histories import sql
 from histories.branches import pin, unpin, write_branch
+from histories.columns import nest, rename
 from histories.happenings import Step
 from histories.keyed_writes import (
     bulk,
@@ -30,6 +31,8 @@ STEPS: dict[Step, int] = {
     pin: 3,
     unpin: 1,
     write_branch: 3,
+    nest: 2,
+    rename: 2,
     statistics: 2,
     upgrade: 2,
     leave_an_orphan: 4,
