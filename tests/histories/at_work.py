@@ -30,6 +30,7 @@ from histories.kept_files import KeptFiles, missing_statistics
 from histories.keyed_writes import hit
 from histories.moved_time import MovedTime
 from histories.promised import lost
+from histories.said import Said
 from histories.spark_judge import SparkJudge, same_head
 from histories.work_lab import WorkLab, leaving
 from histories.work_steps import ALONE, MIRROR, STEPS, STREAM
@@ -98,6 +99,7 @@ class WorkHistory:
             f"policy: {policy.text}\na job reads {self.job_bytes} at most, light {self.light_bytes}"
         )
         self.told.append(f"created: {self.world.create()}")
+        self.said = Said(self.lab, self.world.name)
         self.hot = HotPartitions(policy.span_ms("quiet_for") or 0, policy.span_ms("minor_after"), APPENDS)
         self.kept = KeptFiles(policy.span_ms("orphans") or 0, policy.span_ms("delete_after") or 0)
         self._look()
@@ -124,6 +126,8 @@ class WorkHistory:
         fates = self.post.carry(self.world.seen)
         if fates:
             self.told[-1] += f"; events: {', '.join(fates)}"
+        if said := self.said.speak(self._chance("words"), self.world.seen):
+            self.told[-1] += f"; {', '.join(said)}"
 
     def _step(self, chance: random.Random, chosen: Step | None = None) -> None:
         self.world.chance = chance
@@ -277,7 +281,7 @@ class WorkHistory:
         self._expect({}, changed, "snapshots with other rows")
         self._expect("", same_head(self.head, self._head()), "the head")
         self._vouch(self.world.seen.metadata)
-        changed_hot = self.hot.changed(self.lab.is_minor, self.world.seen.metadata)
+        changed_hot = self.hot.changed(self.lab.is_minor, self.said.is_open, self.world.seen.metadata)
         self._expect([], changed_hot, "partitions that were hot")
         self.judge.learn(self.world.snapshots)
         for one in self.world.seen.metadata.snapshots:
@@ -288,6 +292,7 @@ class WorkHistory:
     def _vouch(self, after: TableMetadata) -> None:
         """Of what was retained before nothing is gone that may not be."""
         gone = lost(self.before, after, self.lab.now_ms(), KEEP_LAST, KEEP_FOR_MS)
+        gone += self.said.lost(self.before, after)
         self._expect([], gone, "what had to stay")
         self._expect([], missing_statistics(self.before, after), "statistics of what is retained")
         self.happened["refs dropped"] += len(set(self.before.refs) - set(after.refs))

@@ -61,7 +61,9 @@ class HotPartitions:
             if snapshot.snapshot_id not in self._written:
                 self._written[snapshot.snapshot_id] = self._of(table, snapshot, newest_hour)
 
-    def changed(self, is_minor: Callable[[str], bool], metadata: TableMetadata) -> list[str]:
+    def changed(
+        self, is_minor: Callable[[str], bool], is_meant: Callable[[int], bool], metadata: TableMetadata
+    ) -> list[str]:
         """Which of our snapshots, of those that were not asked about before, changed a partition that was hot then."""
         found = []
         for snapshot in metadata.snapshots:
@@ -72,6 +74,8 @@ class HotPartitions:
             self._judged.add(snapshot.snapshot_id)
             jobs = said.get("isotherm.job-ids", said["isotherm.job-id"]).split(",")
             before = list(self._before(one))
+            if one.touched and is_meant(one.at_ms):
+                found.append(f"snapshot {snapshot.snapshot_id} came while a writer's intent was open")
             for key in one.touched:
                 if (why := self._why_hot(key, one, before)) is None:
                     continue

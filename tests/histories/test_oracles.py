@@ -74,14 +74,15 @@ def test_each_policy_that_may_be_drawn_is_a_good_one(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("quiet_ms", "newest_hour", "why"),
+    ("quiet_ms", "newest_hour", "is_meant", "why"),
     [
-        pytest.param(0, 3, "", id="the stream has left"),
-        pytest.param(0, 2, "the stream had not left", id="the stream is in the next hour"),
-        pytest.param(60_000, 3, "was quiet for", id="somebody has just written"),
+        pytest.param(0, 3, False, "", id="the stream has left"),
+        pytest.param(0, 2, False, "the stream had not left", id="the stream is in the next hour"),
+        pytest.param(60_000, 3, False, "was quiet for", id="somebody has just written"),
+        pytest.param(0, 3, True, "intent", id="somebody means to write"),
     ],
 )
-def test_a_partition_that_was_hot_when_it_was_rewritten(tmp_path, quiet_ms, newest_hour, why):
+def test_a_partition_that_was_hot_when_it_was_rewritten(tmp_path, quiet_ms, newest_hour, is_meant, why):
     lab = Lab(tmp_path)
     table = lab.create()
     for hour in (1, 1, 1, 1, 9, 9):
@@ -90,7 +91,7 @@ def test_a_partition_that_was_hot_when_it_was_rewritten(tmp_path, quiet_ms, newe
     table.refresh()
     hot = HotPartitions(quiet_ms, None, 3)
     hot.note(table, newest_hour)
-    found = hot.changed(lambda _: False, table.metadata)
+    found = hot.changed(lambda _: False, lambda _: is_meant, table.metadata)
 
     assert bool(why) == bool(found)
     assert all(why in one for one in found)
