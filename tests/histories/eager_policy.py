@@ -42,7 +42,7 @@ DRAWN: dict[str, tuple[Any, ...]] = {
     "positions": (2, 2, "learned"),
     "equality": (1, 3, 100),
     "vectors": ("null", 1),
-    "manifests": (2, 100),
+    "manifests": (2, 100, 100),
     "orphans": ("12h", "2d"),
     "delete_after": ("0s", "0s", "4h"),
 }
