@@ -116,7 +116,7 @@ def _some_rows(world: WorkedTable, file: Any, most: int) -> pa.Table:
 def _file(world: WorkedTable, table: Any, builder: Any, like: Any, rows: pa.Table, name: str) -> Any:
     """A file with these rows, beside a live one."""
     path = world.folder / "data" / f"{name}.parquet"
-    pq.write_table(rows, path)
+    pq.write_table(rows, path, store_schema=False)  # which is as large as the rows
     every = world.java.static("MetricsConfig.getDefault")()
     metrics = world.java.static("parquet.ParquetUtil.fileMetrics")(
         table.io().newInputFile(f"file:{path}"), every
