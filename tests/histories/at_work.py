@@ -19,81 +19,45 @@ from unittest.mock import patch
 
 from pyiceberg.table.metadata import TableMetadata
 
+from histories.account import Account
 from histories.afterwards import go_on
 from histories.eager_policy import KEEP_FOR_MS, KEEP_LAST, drawn
 from histories.fates import HONEST, LOSSY, SILENT, Post
+from histories.happenings import Step
+from histories.hot_partitions import HotPartitions
 from histories.java import Java, RefusedError, refusing
+from histories.kept_files import KeptFiles, missing_statistics
+from histories.keyed_writes import hit
 from histories.moved_time import MovedTime
 from histories.promised import lost
+from histories.said import Said
 from histories.spark_judge import SparkJudge, same_head
-from histories.worked_table import ALONE, MIRROR, STEPS, STREAM, WorkedTable
+from histories.work_lab import WorkLab, leaving
+from histories.work_steps import ALONE, MIRROR, STEPS, STREAM
+from histories.worked_table import WorkedTable
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
-from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.jobs import Action, OutcomeKind, Take
-from isotherm.core.model.refusals import Reason
-from isotherm.core.planner import debt, minor
+from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.planner import debt, job_limits, minor
 from isotherm.core.units import HOUR_MS, MINUTE_MS
 from support.in_process import AtOnce
-from support.lab import Beside, Lab, uuid_of
+from support.lab import uuid_of
 
 SPANS_MS = (0, 20 * MINUTE_MS, 3 * HOUR_MS, 26 * HOUR_MS, 50 * HOUR_MS)
-AT_ONCE_MS = 6 * HOUR_MS
-"""A longer span passes in parts: a daemon that does not turn for longer believes no clock."""
+AT_ONCE_MS = 5 * HOUR_MS
+"""A longer span passes in parts: a daemon that does not turn for six hours believes no clock. Of five, no number of parts is a
+day, so the seconds that this machine takes do not decide what is due."""
 LIGHT_BYTES = (1, 1, debt.MERGED_FROM_BYTES)
 """From so much data of a partition on its deletes are merged or made into positions; tables here are never large."""
+JOB_BYTES = (MAX_JOB_BYTES, MAX_JOB_BYTES, 6 * 1024)
+"""So much one job reads at most: the rest of its partition stays beside it."""
 APPENDS = 3
 """So many show that a table is only appended to."""
-MOST_TURNS, QUIET_TURNS = 400, 3
-RACE, RESTART = 0.3, 0.06
-"""How often a step of Spark's comes while a request of the daemon's is on its way, and the daemon is another one."""
-
-FINE = frozenset(
-    {
-        Reason.COMMITTED,
-        Reason.CANCELLED,
-        Reason.CONFLICT,
-        Reason.FILE_TWICE,
-        Reason.FORMAT,
-        Reason.HOT,
-        Reason.NOTHING_TO_DO,
-        Reason.SCHEMA,
-        Reason.STAGED,
-        Reason.STALE,
-        Reason.STOPPED,
-    }
-)
-"""Ends of jobs that others' commits explain. Any other one is a mistake."""
-ALARMS = (seen.TableHalted, seen.StateDrifted, seen.TableFailed, seen.TableGone, seen.EventRejected)
-
-
-class Maintainer(Beside):
-    """The real one, which tells how the files of each job were chosen."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.takes: dict[str, Take] = {}
-
-    def start_binding(
-        self, loaded: Any, partition: Any, job_id: str, label: str, take: Take, *more: Any, **named: Any
-    ) -> None:
-        self.takes[job_id] = take
-        super().start_binding(loaded, partition, job_id, label, take, *more, **named)
-
-
-@dataclass
-class WorkLab(Lab):
-    """A lab whose daemon tells more."""
-
-    made: list[Maintainer] = field(default_factory=list)
-
-    def maintainer(self, executor: Any) -> Maintainer:
-        self.made.append(Maintainer(self.catalog, executor, self.now_ms, self))
-        return self.made[-1]
-
-    def take_of(self, job_id: str) -> Take:
-        return next(one.takes[job_id] for one in self.made if job_id in one.takes)
+MOST_TURNS, UNHEARD_TURNS, QUIET_TURNS = 400, 150, 3
+RACE, AIMED, RESTART = 0.3, 0.5, 0.06
+"""How often a step of Spark's comes while a request of the daemon's is on its way, it deletes from a file that a job is about to
+replace, and the daemon is another one."""
 
 
 @dataclass
@@ -110,43 +74,65 @@ class WorkHistory:
     """Steps that did something, by name, and what the daemon has done, by kind."""
     ends: Counter[str] = field(default_factory=Counter)
     """How jobs ended, by action and reason."""
-    unknown: set[str] = field(default_factory=set)
-    """Jobs of which the daemon did not know the end at first."""
     refused: int = 0
     judged: int = 0
 
     def __post_init__(self) -> None:
-        chance = self.chance = random.Random(self.seed)
+        self.asked = Counter[str]()
+        chance = self._chance("history")
         policy = drawn(chance)
         self.lab = WorkLab(
             self.folder,
-            policy=policy,
+            policy=policy.text,
             properties=dict(self.properties),
             catalog_name=self.java.name,
             threads=AtOnce(),
         )
+        self.account = Account(self.lab, self.told, self.happened, self.ends)
         self.post = Post(chance, self.lab.topic, chance.choice((HONEST, LOSSY, SILENT)))
         self.steps = chance.choice((STEPS, STEPS, ALONE, MIRROR, MIRROR, STREAM))
         namespace = f"w{self.seed}"
         self.java.lake.create_namespace_if_not_exists(namespace)
         self.world = WorkedTable(self.java, chance, f"{namespace}.t")
-        self.told.append(f"policy: {policy}\ncreated: {self.world.create()}")
-        self.world.look()
+        self.light_bytes, self.job_bytes = chance.choice(LIGHT_BYTES), chance.choice(JOB_BYTES)
+        self.told.append(
+            f"policy: {policy.text}\na job reads {self.job_bytes} at most, light {self.light_bytes}"
+        )
+        self.told.append(f"created: {self.world.create()}")
+        self.said = Said(self.lab, self.world.name)
+        self.hot = HotPartitions(policy.span_ms("quiet_for") or 0, policy.span_ms("minor_after"), APPENDS)
+        self.kept = KeptFiles(policy.span_ms("orphans") or 0, policy.span_ms("delete_after") or 0)
+        self._look()
         self.time = MovedTime(self.world.folder, self.lab.now_ms, lambda: self.lab.ahead_ms)
         self.judge = SparkJudge(self.java.spark, self.world.spark_name)
         self.service: Any = None
+
+    def _chance(self, kind: str) -> random.Random:
+        """The chance of the next thing of a kind: whether a race came before it, and what it asked, makes no difference."""
+        self.asked[kind] += 1
+        return random.Random(f"{self.seed}/{kind}/{self.asked[kind]}")
+
+    def _look(self) -> None:
+        """Load the table, and write down what was written to it."""
+        self.world.look()
+        self.hot.note(self.world.seen, self.world.hour)
 
     # Spark
 
     def step(self) -> None:
         """Something happens to the table, and to the events of what happened before."""
-        self._step()
+        self._step(self._chance("step"))
+        self.post.chance = self._chance("events")
         fates = self.post.carry(self.world.seen)
         if fates:
             self.told[-1] += f"; events: {', '.join(fates)}"
+        if said := self.said.speak(self._chance("words"), self.world.seen):
+            self.told[-1] += f"; {', '.join(said)}"
 
-    def _step(self) -> None:
-        chosen = self.chance.choices(list(self.steps), list(self.steps.values()))[0]
+    def _step(self, chance: random.Random, chosen: Step | None = None) -> None:
+        self.world.chance = chance
+        if chosen is None:
+            chosen = chance.choices(list(self.steps), list(self.steps.values()))[0]
         with self.sparks_time():
             try:
                 with refusing():
@@ -156,7 +142,8 @@ class WorkHistory:
                 self.refused += 1
                 line = f"{chosen.__name__} refused: {str(no)[:100]}"
         self.told.append((line or f"{chosen.__name__}: nothing to do")[:300])
-        self.world.look()
+        self.kept.note_strays(self.world.folder, self.lab.now_ms())
+        self._look()
 
     def sparks_time(self) -> Any:
         """Spark is at work."""
@@ -164,7 +151,8 @@ class WorkHistory:
 
     def learn(self) -> None:
         """Read what the daemon must leave as it is."""
-        self.world.look()
+        self._look()
+        self.kept.learn(self.world.seen, self.lab.now_ms())
         self.judge.learn(self.world.snapshots)
         self.head = self._head()
 
@@ -177,12 +165,15 @@ class WorkHistory:
         """Time passes, and the daemon does whatever is due; then Spark looks at what there is."""
         self.learn()
         self.told.append(f"  the daemon, {span_ms / HOUR_MS:g} h later")
-        self.before, files = self.world.seen.metadata, self._files()
-        self.race_in = self.chance.choice((1, 1, 2)) if self.chance.random() < race else 0
-        self.has_raced, self.is_race_behind = False, self.chance.random() < 0.5
-        if self.service is None or self.chance.random() < RESTART:
-            self._begin()
+        self.before, files, chance = self.world.seen.metadata, self._files(), self._chance("run")
+        self.race_in = chance.choice((1, 1, 2)) if chance.random() < race else -1
+        self.has_raced, self.is_race_behind = False, chance.random() < 0.5
+        self.is_aimed = chance.random() < AIMED
+        if self.is_aimed and self.race_in > 0:
+            self.race_in, self.is_race_behind = 1, False
         heard = len(self.lab.seen)
+        if self.service is None or chance.random() < RESTART:
+            self._begin()
         self._settle(heard)
         while span_ms > 0:
             # Whatever is under way ends first: what takes hours is asked for more rarely.
@@ -191,7 +182,7 @@ class WorkHistory:
             self._settle(heard)
         self.time.date()
         self._account(self.lab.seen[heard:])
-        self.world.look()
+        self._look()
         if self._files() != files:
             self._judge()
         self.happened["metadata trimmed"] += sum(
@@ -210,9 +201,11 @@ class WorkHistory:
             is_sweeping = (
                 service.ledger.tables_to_sweep(service.now_ms()) and not service.deletions.everywhere()
             )
-            is_busy = len(service.compactions) or service.ledger.unfinished()
+            # A request that got no answer may land for a day, unless something comes after it. In the end none is open.
+            is_busy = len(service.compactions) or (turn < UNHEARD_TURNS and service.ledger.unfinished())
             quiet = 0 if is_busy or is_sweeping or any(one.get("due") for one in verdicts) else quiet + 1
             if quiet == QUIET_TURNS:
+                self._expect_files()
                 return
             # A commit that comes to nothing after five seconds holds up all others; so few of them are slow.
             self.lab.ahead_ms += 1_000 if is_busy and turn % 10 else 30_000 * (not quiet)
@@ -239,32 +232,43 @@ class WorkHistory:
         self.service.maintainer.requests.on_commit = self._on_commit
         self.service.start()
 
-    def _on_commit(self, real: Any, *arguments: Any) -> Any:
+    def _on_commit(self, real: Any, table: Any, requirements: Any, updates: Any) -> Any:
         """A request of the daemon's: Spark may have come first."""
-        self.race_in -= 1
-        if self.race_in == 0 and not self.is_race_behind:
-            self._race()
+        files = leaving(table, updates) if self.is_aimed else []
+        self.race_in -= bool(files) or not self.is_aimed
+        is_now = self.race_in == 0 and not self.has_raced
+        if is_now and not self.is_race_behind:
+            self._race(files)
         try:
-            answer = real(*arguments)
+            answer = real(table, requirements, updates)
         except Exception as err:
             self.told.append(f"    refused: {err}"[:300])
             raise
         self.time.set_right(Path(normalised(answer.metadata_location)))
-        if self.race_in == 0 and self.is_race_behind:
-            self._race()
+        if is_now and self.is_race_behind:
+            self._race([])
         return answer
 
-    def _race(self) -> None:
+    def _race(self, files: list[str]) -> None:
+        """Spark comes in between; `files` are about to be replaced."""
         self.has_raced = True
-        self.world.look()
+        self._look()
         self.told.append("  while it commits:")
         head = self.world.head
         self._judge()
-        self._step()
+        chance = self._chance(f"race in run {self.asked['run']}")
+        self._step(chance, self._hit(chance.choice(files)) if files else None)
         if self.world.head != head:
             self.happened["race"] += 1
         self.before = self.world.seen.metadata
         self.learn()
+
+    @staticmethod
+    def _hit(path: str) -> Step:
+        def hit_a_job(world: WorkedTable) -> str | None:
+            return hit(world, path)
+
+        return hit_a_job
 
     def _files(self) -> set[Path]:
         return {path for path in self.world.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
@@ -277,6 +281,8 @@ class WorkHistory:
         self._expect({}, changed, "snapshots with other rows")
         self._expect("", same_head(self.head, self._head()), "the head")
         self._vouch(self.world.seen.metadata)
+        changed_hot = self.hot.changed(self.lab.is_minor, self.said.is_open, self.world.seen.metadata)
+        self._expect([], changed_hot, "partitions that were hot")
         self.judge.learn(self.world.snapshots)
         for one in self.world.seen.metadata.snapshots:
             rows, before = self.judge.known[one.snapshot_id], self.judge.known.get(one.parent_snapshot_id)
@@ -286,46 +292,20 @@ class WorkHistory:
     def _vouch(self, after: TableMetadata) -> None:
         """Of what was retained before nothing is gone that may not be."""
         gone = lost(self.before, after, self.lab.now_ms(), KEEP_LAST, KEEP_FOR_MS)
+        gone += self.said.lost(self.before, after)
         self._expect([], gone, "what had to stay")
+        self._expect([], missing_statistics(self.before, after), "statistics of what is retained")
         self.happened["refs dropped"] += len(set(self.before.refs) - set(after.refs))
 
-    def _account(self, observations: list[Any]) -> None:
-        """What the daemon says of what it did."""
-        for one in observations:
-            match one:
-                case seen.JobEnded():
-                    self._ended(one)
-                case seen.PoliciesLoaded(ok=False):
-                    self._expect("", one.complaints, "complaints about the policy")
-                case seen.PartitionsRecounted(wrong=wrong) if wrong:
-                    self._expect(0, wrong, "partitions that were counted wrongly")
-                case seen.HoldChanged(is_held=True):
-                    self.told.append(f"    held: {one.partition or 'the table'}: {one.why}")
-                case seen.FilesDeleted():
-                    self.told.append(f"    deleted {one.files}, kept {one.kept}: {one.why}")
-                    self.happened["files deleted"] += one.files
-        alarms = [one for one in observations if isinstance(one, ALARMS)]
-        self._expect([], alarms, "alarms")
+    def _expect_files(self) -> None:
+        self._expect([], self.kept.gone(self.lab.now_ms()), "files that had to stay")
 
-    def _ended(self, end: seen.JobEnded) -> None:
-        kind = str(end.action)
-        if end.action is Action.COMPACT:
-            kind = _kind(self.lab.take_of(end.job_id))
-        self.told.append(f"    {kind} {end.label}: {end.outcome} {end.reason} {end.why[:300]}")
-        self.ends[f"{end.action} {end.reason}"] += 1
-        # A request that was refused once may have a second copy on its way, for all that the daemon knows.
-        is_open = end.outcome is OutcomeKind.UNKNOWN and self.has_raced
-        is_found_out = end.reason is Reason.LOST and end.job_id in self.unknown
-        is_fine = end.reason in FINE or is_open or is_found_out
-        self._expect(True, is_fine, f"whether {end.reason} is a good end")
-        if is_open:
-            self.unknown.add(end.job_id)
-        if end.outcome is OutcomeKind.DONE:
-            self.happened[kind] += 1
+    def _account(self, observations: list[Any]) -> None:
+        self._expect([], list(self.account.mistakes(observations, has_raced=self.has_raced)), "mistakes")
 
     def finish(self) -> None:
         """Quiet days; then nothing is due that could be done, and Spark goes on."""
-        for span_ms in (HOUR_MS, 26 * HOUR_MS, 26 * HOUR_MS):
+        for span_ms in (90 * MINUTE_MS, 26 * HOUR_MS, 26 * HOUR_MS):
             self.run(span_ms, race=0)
         self._expect({}, self.service.ledger.open_jobs(), "jobs of which nobody knows the end")
         verdicts = self.service.fold.tally(uuid_of(self.world.seen)).verdicts
@@ -355,21 +335,12 @@ class WorkHistory:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _kind(take: Take) -> str:
-    """What a compaction was about, in a word."""
-    beside = " beside writers" if take.through_number is not None else ""
-    if take.converts_equality:
-        return "compact, equality deletes converted"
-    if take.merges_deletes:
-        return "compact, deletes merged"
-    return ("compact, deletes applied" if take.with_deletes else "compact, small files") + beside
-
-
 def play(java: Java, folder: Path, properties: Mapping[str, str], seed: int, steps: int) -> WorkHistory:
     """A whole history: the daemon works after one or a few steps of Spark's, some time later."""
     history = WorkHistory(java, folder, properties, seed)
     with (
-        patch.object(debt, "MERGED_FROM_BYTES", history.chance.choice(LIGHT_BYTES)),
+        patch.object(debt, "MERGED_FROM_BYTES", history.light_bytes),
+        patch.object(job_limits, "MAX_JOB_BYTES", history.job_bytes),
         patch.object(minor, "ENOUGH_APPENDS", APPENDS),
     ):
         _play(history, steps)
@@ -378,10 +349,11 @@ def play(java: Java, folder: Path, properties: Mapping[str, str], seed: int, ste
 
 def _play(history: WorkHistory, steps: int) -> None:
     try:
+        chance = random.Random(history.seed)
         for _ in range(steps):
-            for _ in range(history.chance.choice((1, 2, 3))):
+            for _ in range(chance.choice((1, 2, 3))):
                 history.step()
-            history.run(history.chance.choice(SPANS_MS))
+            history.run(chance.choice(SPANS_MS))
         history.finish()
     except AssertionError:
         raise

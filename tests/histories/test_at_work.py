@@ -13,7 +13,7 @@ from histories.at_work import play
 
 pytestmark = pytest.mark.spark
 
-SHORT, SHORT_STEPS = (1, 2, 4), 3
+SHORT, SHORT_STEPS = (12, 13), 3
 STEPS = 4
 """So often the daemon works between Spark's steps, and three times at the end."""
 ENOUGH = 150
@@ -33,6 +33,17 @@ KINDS = {
     "orphans removed",
     "files deleted",
     "race",
+    "hit_a_job",
+    "upsert",
+    "load_and_upsert",
+    "churn",
+    "bulk",
+    "global_deletes",
+    "keep_place",
+    "write_branch",
+    "nest",
+    "rename",
+    "statistics",
 }
 FREQUENT = {
     "compact, small files",
