@@ -18,6 +18,14 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "an upsert is located in the table of before its batch was read",
+        "isotherm_ingest/tables/writer.py",
+        "if upsert.is_overtaken and not is_new:",
+        "if False:",
+        "ingest/tables/test_writer.py::"
+        "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",
+    ),
+    Mutant(
         "a table of whose owner each row is to be a file has all others wait for them",
         "isotherm_ingest/workers/files.py",
         "BYTES_DEFAULT, LEAST_FILE_BYTES)",

@@ -92,6 +92,11 @@ class Upsert:
         self._session.catalog.dropTempView(LOCATED)
         self._java.close()
 
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether somebody has committed to the table since it was looked at, as maintenance may while rows are read."""
+        return self._java.head != self._now.head
+
     def locate(self) -> Located:
         """Find the rows of the keys."""
         head = self._now.head

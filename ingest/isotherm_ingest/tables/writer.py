@@ -20,7 +20,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALI
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import Sent
-from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
+from isotherm_ingest.failures import Overtaken, Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.resume_offsets import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
@@ -178,10 +178,14 @@ class TableWriter:
     ) -> tuple[Committed, Place] | Place:
         """Try until it is in; gives what came of it, or the table's place where it turned out to have it already."""
         summary = self._summary(portion, look, boundary_ms)
-        attempt = 1
+        attempt, is_new = 1, False
         while True:
             try:
-                return self._try(look, done, summary, intent), look.place
+                return self._try(look, done, summary, intent, is_new=is_new), look.place
+            except Overtaken:
+                # Between the look and here the rows were read and decoded. What was found in a table of then would be
+                # refused for each file that maintenance has replaced meanwhile; no intent kept it from that yet.
+                is_new = True
             except Exception as err:
                 fate = verdict(err)
                 landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
@@ -191,18 +195,23 @@ class TableWriter:
                     raise
                 attempt += 1
                 self._tell_again(look, intent.now, attempt, err)
-                following = self._looking.again(portion, look)
-                if isinstance(following, Place):
-                    return following
-                look = following
+            following = self._looking.again(portion, look)
+            if isinstance(following, Place):
+                return following
+            look = following
 
-    def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> Committed:
+    def _try(
+        self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing", *, is_new: bool
+    ) -> Committed:
+        """Commit once. Where the look is not new (`is_new`), and the table moved on since, Overtaken asks for another."""
         if self._stream.mode == "changelog":
             table = JavaTable(self._sessions.own, self._target, look.now)
             intent.is_asked = True
             return table.append(done.files, summary)
         upsert = self._make_upsert(self._sessions.own, self._tools.lake, look, done)
         try:
+            if upsert.is_overtaken and not is_new:
+                raise Overtaken(f"{self.name} has moved on since it was looked at")
             located = upsert.locate()
             intent.renew(located.partitions)
             return upsert.write(located, summary, intent.widen)

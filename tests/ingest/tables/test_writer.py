@@ -291,6 +291,19 @@ def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
     assert rows(table) == 0
 
 
+def test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more(
+    writer, upserts, broker, metrics
+):
+    """Nothing is located in a table of before, and nothing counts as computed again. It looks once, not for ever."""
+    upserts.is_overtaken, upserts.fates = True, [upserts.lands]
+
+    assert written(writer, portion(0, 5)) == 1
+
+    assert (upserts.made, upserts.tried) == (2, 1)
+    assert told(broker)[-1] == ("closed", 1, "committed")
+    assert not metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
+
+
 def test_files_are_deleted_where_no_commit_was_ever_asked_for(writer, upserts, broker, tmp_path):
     """The workers wrote them, and then the broker did not take the intent; or nothing is left to be written."""
     one = tmp_path / "one.parquet"
