@@ -146,7 +146,7 @@ def referees(folder: DemoFolder) -> Iterator[tuple[Referee, Referee, SeenTable]]
     witness = Witness(properties, "127.0.0.1:1", "isotherm.control", seed=1)
     seen = SeenTable("shop.orders", str(table.metadata.table_uuid), lake.transforms(table.metadata))
     ours, theirs = (
-        Referee("", catalog, witness, folder.policy_yaml, by_daemon=by_daemon) for by_daemon in (True, False)
+        Referee("", catalog, witness, folder.policies, by_daemon=by_daemon) for by_daemon in (True, False)
     )
     yield ours, theirs, seen
     catalog.close()

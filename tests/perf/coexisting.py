@@ -43,6 +43,8 @@ def play(way, for_, say):
         found = json.loads(report.read_text(encoding="utf-8"))
     broken = [promise for promise, holds in found["promises"].items() if not holds]
     say(f"{found['rows_written']:,} rows; what does not hold: {', '.join(broken) or 'nothing'}")
+    for job, count in found["jobs"].items():
+        say(f"  {count} times {job}")
     return found
 
 

@@ -9,9 +9,6 @@ from isotherm.demo.programs import EXIT_TAKEN_OVER
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage
 
-READ_TIMES = 3
-"""How often all tables are read; the fastest counts, for neighbours only make it slower."""
-
 
 def make_report(stage: Stage, startup_s: float) -> Report:
     """Judge the run."""
@@ -20,21 +17,16 @@ def make_report(stage: Stage, startup_s: float) -> Report:
     judged = stage.referee.judge(compared, stage.accounted, logbook.recomputed, logbook.failed)
     by_daemon = stage.maintainer is Maintainer.ISOTHERM
     of = [one for one in Promise if by_daemon or one is not Promise.NOTHING_UNSEEN]
-    troubles = [f"the witness has not seen everything: {witness.error}"] if witness.error else []
-    troubles += [
-        f"a driver of ingest that was to be fenced ended with {code}"
-        for code in stage.programs.fenced
-        if code != EXIT_TAKEN_OVER
-    ]
-    if stage.programs.second is not None:
-        troubles.append("two drivers of ingest run, and none was fenced")
-    troubles += [f"{name}: no such table in the lake" for name in compared if name not in witness.tables]
-    holds, evidence = promises(judged, troubles, of)
+    holds, evidence = promises(judged, _troubles(stage, compared), of)
     tables = tuple(
-        table_report(seen, compared.get(name), witness.announced.get(seen.uuid, {}))
+        table_report(
+            seen,
+            compared.get(name),
+            witness.announced.get(seen.uuid, {}),
+            stage.files_read.get(name, (0, 0)),
+        )
         for name, seen in sorted(witness.tables.items())
     )
-    read_s = min(stage.referee.read_everything_s() for _ in range(READ_TIMES))
     return Report(
         seed=stage.seed,
         maintained_by=str(stage.maintainer),
@@ -52,7 +44,7 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         batches_failed=sum(map(len, logbook.failed.values())),
         bytes_ingested=sum(seen.bytes_ingested for seen in witness.tables.values()),
         bytes_rewritten=sum(seen.bytes_rewritten for seen in witness.tables.values()),
-        read_s=read_s,
+        read_s=stage.read_s,
         snapshots_expired=sum(table.snapshots_expired for table in tables),
         files_deleted=_files_deleted(stage),
         hot_partitions_touched=_count(judged.values(), "hot_partitions_touched"),
@@ -71,6 +63,22 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         full_scans=logbook.full_scans,
         complaints=tuple(logbook.complaints[-20:]),
     )
+
+
+def _troubles(stage: Stage, compared: Iterable[str]) -> list[str]:
+    """What speaks against every promise, because something was not seen, or ended as it should not."""
+    troubles = [f"the witness has not seen everything: {stage.witness.error}"] if stage.witness.error else []
+    troubles += [
+        f"a driver of ingest that was to be fenced ended with {code}"
+        for code in stage.programs.fenced
+        if code != EXIT_TAKEN_OVER
+    ]
+    if stage.programs.second is not None:
+        troubles.append("two drivers of ingest run, and none was fenced")
+    troubles += [
+        f"{name}: no such table in the lake" for name in compared if name not in stage.witness.tables
+    ]
+    return troubles
 
 
 def _count(judged: Iterable[tuple[Judgement, ...]], name: str) -> int:

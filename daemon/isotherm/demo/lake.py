@@ -27,6 +27,7 @@ from isotherm.contract.summary import committed_at_of
 JOB_ID_KEY = "isotherm.job-id"
 POLICY_KEY = "isotherm.policy-hash"
 VALID_THROUGH_KEY = "ingest.valid-through"
+WINDOW_KEY = "isotherm.window-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ def commit_of(snapshot: Snapshot, change: SeenChange, maintainer: str | None = N
         touches=tuple(
             Touch(key, added, removed, newest.get(key)) for key, (added, removed) in touches.items()
         ),
+        window_ids=tuple(said[WINDOW_KEY].split(",")) if WINDOW_KEY in said else (),
     )
 
 

@@ -40,7 +40,7 @@ class TableReport:
     commits_of_ours: int
     """Of the maintainer, where that is not the daemon."""
     data_files: int = 0
-    """At the end."""
+    """When the stream had ended, as readers met them then: before maintenance had its last word."""
     delete_files: int = 0
 
 
@@ -74,7 +74,7 @@ class Report:
     bytes_rewritten: int
     """Those that maintenance committed."""
     read_s: float
-    """A full read of all tables by PyIceberg at the end, with everything at rest but for `--keep`."""
+    """A full read of all tables by PyIceberg, when the stream had ended and before maintenance had its last word."""
     snapshots_expired: int
     files_deleted: int
     hot_partitions_touched: int
@@ -120,8 +120,10 @@ def quantiles(values: Iterable[float]) -> Quantiles:
     return Quantiles(at(0.5), at(0.99), len(ordered))
 
 
-def table_report(seen: SeenTable, compared: Compared | None, announced: Mapping[int, int]) -> TableReport:
-    """One table, from what the witness saw and the referee compared."""
+def table_report(
+    seen: SeenTable, compared: Compared | None, announced: Mapping[int, int], files_read: tuple[int, int]
+) -> TableReport:
+    """One table, from what the witness saw and the referee compared; `files_read` are data and delete files."""
     return TableReport(
         name=seen.name,
         source_rows=compared.source[0] if compared else 0,
@@ -135,8 +137,8 @@ def table_report(seen: SeenTable, compared: Compared | None, announced: Mapping[
         unannounced=tuple(sorted(set(seen.commits) - set(announced))),
         snapshots_expired=seen.expired,
         commits_of_ours=sum(commit.is_ours for commit in seen.commits.values()),
-        data_files=sum(file.is_data for file in seen.live.values()),
-        delete_files=sum(not file.is_data for file in seen.live.values()),
+        data_files=files_read[0],
+        delete_files=files_read[1],
     )
 
 

@@ -252,6 +252,7 @@ class _Run:
             _say(
                 f"ingest did not catch up within {CATCH_UP_WITHIN_S} s: {', '.join(behind)} differ from PostgreSQL"
             )
+        self._stage.read_everything()
         self._wait(self._stage.is_settled, SETTLE_WITHIN_S, "maintenance finishes what is due", pause_s=1)
         if not self._wait(
             self._stage.is_told, TOLD_WITHIN_S, "waiting for the last announcements", pause_s=1

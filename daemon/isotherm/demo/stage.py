@@ -36,6 +36,8 @@ Say = Callable[[str], None]
 MEMORY_EVERY_S = 1.0
 JUDGE_EVERY_S = 2.0
 SPEED_OVER_S = 15.0
+READ_TIMES = 3
+"""How often all tables are read; the fastest counts, for neighbours only make it slower."""
 SHORT = {
     "partitions_touched": "partitions",
     "hot_partitions_touched": "hot",
@@ -70,6 +72,10 @@ class Stage:
         self._next_judge_s = 0.0
         self._judged: dict[str, tuple[bool, str]] = {}
         self._speed: list[tuple[float, int]] = []
+        self.read_s = 0.0
+        """What a full read of all tables took when the stream had ended."""
+        self.files_read: dict[str, tuple[int, int]] = {}
+        """Data files and delete files of each table by then."""
         self._rested_at_ms: int | None = None
         """When the stream stood still, as far as anybody has asked."""
         self.stack: Stack
@@ -123,7 +129,7 @@ class Stage:
             self.stack.postgres_dsn,
             self.catalog,
             self.witness,
-            self.folder.policy_yaml,
+            self.folder.policies,
             by_daemon=self._by_daemon,
         )
         self.stack.connect.start_connector("shop", self._connector())
@@ -203,6 +209,11 @@ class Stage:
     def has_one_driver(self) -> bool:
         """Whether a second driver of ingest was never started, or one of the two has ended."""
         return self.programs.second is None
+
+    def read_everything(self) -> None:
+        """Note how long a reader takes now for all rows of all tables, and which files it meets."""
+        self.read_s = min(self.referee.read_everything_s() for _ in range(READ_TIMES))
+        self.files_read = self.referee.files()
 
     def is_settled(self) -> bool:
         """Whether the daemon has nothing more to do that is due now, and everything is announced and accounted for.

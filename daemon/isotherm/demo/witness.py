@@ -19,7 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said
+from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said, SaidOfWindow
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.demo import lake
@@ -100,6 +100,7 @@ class Witness:
         self.announced: dict[str, dict[int, int]] = {}
         """Table uuid → snapshot → the broker's time of its first announcement."""
         self.intents: dict[str, list[Said]] = {}
+        self.windows: dict[str, list[SaidOfWindow]] = {}
         self.unreadable_messages = 0
         self.latencies_ms: list[float] = []
         """From the change in PostgreSQL to the snapshot that holds it, row by row."""
@@ -307,11 +308,12 @@ class Witness:
                 quiet = not messages
                 for message in messages:
                     if message.error() is None:
-                        self._hear(message.timestamp()[1], message.value())
+                        self.hear(message.timestamp()[1], message.value())
         finally:
             consumer.close()
 
-    def _hear(self, at_ms: int, value: bytes | None) -> None:
+    def hear(self, at_ms: int, value: bytes | None) -> None:
+        """Take in one message of the control topic."""
         try:
             event = decode(value)
         except EventError:
@@ -324,6 +326,8 @@ class Witness:
                 self.intents.setdefault(event.table_uuid, []).append(Said(at_ms, event))
             case None:
                 pass
+            case _:
+                self.windows.setdefault(event.table_uuid, []).append(SaidOfWindow(at_ms, event))
 
     # At the end
 
