@@ -70,7 +70,7 @@ class Upserts:
 
     def __init__(self, table):
         self._table, self.fates, self.tried, self.made = table, [], 0, 0
-        self.is_overtaken = False
+        self.is_overtaken, self.row_partitions = False, frozenset([WRITTEN])
 
     def __call__(self, *_):
         self.made += 1

@@ -212,8 +212,9 @@ class TableWriter:
         try:
             if upsert.is_overtaken and not is_new:
                 raise Overtaken(f"{self.name} has moved on since it was looked at")
+            intent.renew(upsert.row_partitions)
             located = upsert.locate()
-            intent.renew(located.partitions)
+            intent.name(located.partitions)
             return upsert.write(located, summary, intent.widen)
         finally:
             upsert.close()
@@ -284,17 +285,26 @@ class _Standing:
         self._close("committed")
 
     def renew(self, partitions: frozenset[PartitionKey]) -> None:
-        """Begin an attempt, which touches these partitions, if any."""
-        if partitions or self.now is not None:
-            self.now = self._intents.open(self._table, tuple(sorted(partitions)), self.now)
+        """Begin an attempt, which touches these partitions, if any, beside those of the attempt before."""
+        if self.now is None:
+            self.name(partitions)
+        else:
+            before = self.now.partitions
+            named = None if before is None else tuple(sorted(partitions | set(before)))
+            self.now = self._intents.open(self._table, named, self.now)
+
+    def name(self, partitions: frozenset[PartitionKey]) -> None:
+        """The attempt touches these partitions, too."""
+        if self.now is None:
+            if partitions:
+                self.now = self._intents.open(self._table, tuple(sorted(partitions)))
+        elif self.now.partitions is not None and partitions - set(self.now.partitions):
+            named = partitions | set(self.now.partitions)
+            self.now = self._intents.widen(self.now, tuple(sorted(named)))
 
     def widen(self, partitions: frozenset[PartitionKey]) -> None:
         """The attempt touches these partitions, which may be more, and is committed now."""
-        named = tuple(sorted(partitions))
-        if self.now is None:
-            self.now = self._intents.open(self._table, named)
-        elif self.now.partitions is not None and partitions - set(self.now.partitions):
-            self.now = self._intents.widen(self.now, named)
+        self.name(partitions)
         self.is_asked = True
 
     def _close(self, outcome: str) -> None:
