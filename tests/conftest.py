@@ -47,8 +47,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--for",
         dest="soak_for",
-        default="60m",
-        help="how long `make soak` plays the simulation, with seeds that nobody played before; 60m otherwise",
+        help="how long `make soak` plays the simulation and the killer, with seeds that nobody played before (60m), "
+        "and the demo (20m)",
     )
 
 

@@ -85,6 +85,12 @@ def demo(
     seed: Annotated[
         int | None, typer.Option(help="Seed of the workload and the chaos. Without it: a new one.")
     ] = None,
+    maintained_by: Annotated[
+        str,
+        typer.Option(
+            help="`isotherm`; `timer`: Iceberg's own procedures for each whole table every 30 s instead; `nobody`."
+        ),
+    ] = "isotherm",
 ) -> None:
     """Run the whole system on this machine for a while, and report.
 
@@ -98,9 +104,18 @@ def demo(
         raise typer.BadParameter(str(error), param_hint="--for") from error
     if chaos not in (None, "kill"):
         raise typer.BadParameter("the only chaos is `kill`", param_hint="--chaos")
+    from isotherm.demo.maintainer import Maintainer
+
+    if maintained_by not in list(Maintainer):
+        raise typer.BadParameter(f"one of {', '.join(Maintainer)}", param_hint="--maintained-by")
+    if chaos is not None and maintained_by != Maintainer.ISOTHERM:
+        raise typer.BadParameter("only with `--maintained-by isotherm`", param_hint="--chaos")
     from isotherm.demo.run import run_demo
 
-    raise typer.Exit(run_demo(for_ms / 1000, report, keep, chaos == "kill", seed=seed))
+    code = run_demo(
+        for_ms / 1000, report, keep, chaos == "kill", seed=seed, maintained_by=Maintainer(maintained_by)
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

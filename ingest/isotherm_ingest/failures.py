@@ -22,6 +22,10 @@ class TableChanged(RuntimeError):  # noqa: N818 (a state of the table, not a mis
     """Somebody has given the table another schema or spec since it was looked at."""
 
 
+class Overtaken(RuntimeError):  # noqa: N818 (nobody's mistake)
+    """Somebody has committed since the table was looked at, and nothing was done by that look yet."""
+
+
 class CommitTooLate(RuntimeError):  # noqa: N818 (nobody's mistake)
     """Others committed to the table all the time. It is left out for a while: others wait for its commit."""
 

@@ -106,6 +106,43 @@ def test_kills_and_a_second_driver_break_no_promise(folder: Path) -> None:
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("spark_jars")
+@pytest.mark.timeout(600)
+def test_a_timer_in_the_place_of_the_daemon_is_judged_by_the_same_rules(folder: Path) -> None:
+    report = report_of(folder, "--for", "30s", "--seed", "1", "--maintained-by", "timer")
+
+    assert report["maintained_by"] == "timer"
+    assert all(table["checksums_equal"] for table in report["tables"])
+    assert sum(count for job, count in report["jobs"].items() if job.startswith("rewrite_data_files")) >= 4
+    assert report["bytes_rewritten"] > 0
+    assert report["hot_partitions_touched"] > 0
+    assert not report["promises"]["cold_only"]
+    assert "nothing_unseen" not in report["promises"]
+    assert running_in(folder) == []
+
+
+@pytest.mark.soak
+@pytest.mark.stack
+@pytest.mark.usefixtures("spark_jars")
+def test_beside_a_stream_with_late_changes_maintenance_costs_its_writer_nothing(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """Appends and upserts every few seconds, into cold partitions too, for twenty minutes (`--for`)."""
+    report = report_of(folder, "--for", request.config.getoption("soak_for") or "20m")
+
+    assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
+    assert report["batches_failed"] == report["appends_repeated"] == 0
+    assert report["merges_recomputed_by_maintenance"] == 0
+    assert report["hot_partitions_touched"] == 0
+    assert report["partitions_compacted"] > 0
+    assert report["snapshots_expired"] > 0
+    for table in report["tables"]:
+        assert table["source_rows"] == table["lake_rows"] > 0
+        assert table["checksums_equal"]
+    assert running_in(folder) == []
+
+
+@pytest.mark.stack
 @pytest.mark.timeout(120)
 def test_a_signal_during_the_start_leaves_nothing_running(folder: Path) -> None:
     process = demo(folder)

@@ -26,8 +26,9 @@ from isotherm.audit.evidence import (
     SourceCompared,
 )
 from isotherm.audit.promises import judge
+from isotherm.contract.events import WindowGranted, WindowRequested, encode
 from isotherm.contract.identity import UNPARTITIONED
-from isotherm.contract.summary import JOB_ID
+from isotherm.contract.summary import JOB_ID, POLICY_HASH, WINDOW_ID
 from isotherm.demo.lake import Rows, SeenFile, local_path
 from isotherm.demo.logbook import Logbook, Tail
 from isotherm.demo.referee import Referee, canonical, sum_of
@@ -225,7 +226,7 @@ def test_the_live_line_blames_us_only_for_what_the_writers_log_names(
     attempts = (intent(at_ms - 5_000), intent(last.committed_at_ms + 1, attempt=2))
     witness.intents[seen.uuid] = list(attempts)
     (tmp_path / "shop.yaml").write_text("tables: shop.*")
-    referee = Referee("", catalog, witness, tmp_path / "shop.yaml")
+    referee = Referee("", catalog, witness, tmp_path)
 
     def judged(base: Commit, head: Commit) -> Judgement:
         log = tmp_path / f"{base.snapshot_id}.log"
@@ -239,6 +240,39 @@ def test_the_live_line_blames_us_only_for_what_the_writers_log_names(
 
     assert (others.verdict, others.counts["merges_recomputed"]) == (Judged.PROVED, 1)
     assert (by_us.verdict, by_us.counts["because_of_us"]) == (Judged.BROKEN, 1)
+
+
+def test_what_the_witness_heard_of_a_window_excuses_a_job_in_it(
+    tmp_path: Path, catalog: Catalog, witness: Witness, rows: Rows
+) -> None:
+    table = catalog.load_table("shop.orders")
+    (tmp_path / "shop.yaml").write_text("tables: shop.*")
+    (tmp_path / "orders.yaml").write_text("tables: shop.orders\ncompact: {ask_writer: 30s}")
+    referee = Referee("", catalog, witness, tmp_path)
+    table.append(orders(1, 2))
+    witness.look(catalog, rows)
+    seen = witness.tables["shop.orders"]
+    [policy] = referee.rules(seen)
+    table.delete("id = 2", snapshot_properties={JOB_ID: "j", POLICY_HASH: policy, WINDOW_ID: "w"})
+    witness.look(catalog, rows)
+    first, ours = seen.commits.values()
+
+    def judged() -> Judgement:
+        book = Logbook(Tail(tmp_path / "ingest.log"), Tail(tmp_path / "daemon.log"))
+        return next(one for one in referee.so_far(seen, book) if one.promise is Promise.COLD_ONLY)
+
+    assert judged().verdict is Judged.BROKEN
+
+    named = {"table_uuid": seen.uuid, "table": seen.name, "window_id": "w", "at_ms": 0, "length_ms": 30_000}
+    said = (
+        WindowRequested(**named, asked_by="isotherm"),
+        WindowGranted(**named, writer="shop", snapshot_id=first.snapshot_id),
+    )
+    for event in said:
+        witness.hear(ours.committed_at_ms, encode(event)[1])
+    found = judged()
+
+    assert (found.verdict, found.counts["hot_partitions_touched"]) == (Judged.PROVED, 0)
 
 
 def test_quantiles_are_values_that_were_there() -> None:

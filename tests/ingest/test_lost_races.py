@@ -8,13 +8,35 @@ import pytest
 
 from isotherm.contract.events import Intent
 from isotherm.contract.summary import INGEST_TOKEN
+from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.portion import Done, Ready
+from isotherm_ingest.tables.sessions import Sessions
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.upsert import Located, Upsert
 from isotherm_ingest.tables.writer import TableWriter, Written
 from support.changes import COLUMNS, Source, latest, moment
 from support.gate import Gate
 from support.ingest_lab import Lab
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+class LocatesAtTheGate(Upsert):
+    """Has found the rows of the keys, and waits."""
+
+    gate: Gate
+
+    def locate(self) -> Located:
+        located = super().locate()
+        self.gate.function()(None)
+        return located
+
+
+class AfterLocating(TableWriter):
+    """Holds its first upsert open, once it knows where the rows are."""
+
+    def __init__(self, name: str, stream: Stream, sessions: Sessions, tools: Tools) -> None:
+        super().__init__(name, stream, sessions, tools, LocatesAtTheGate)
 
 
 class AtTheGate(TableWriter):
@@ -32,19 +54,21 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     folder = tmp_path / "gate"
     folder.mkdir()
     gate = Gate(folder)
-    AtTheGate.gate = gate
+    AtTheGate.gate = LocatesAtTheGate.gate = gate
     yield gate
     gate.open()
     gate.close()
 
 
-@pytest.mark.parametrize("table", ["orders", "payments"])
-def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table: str) -> None:
+@pytest.mark.parametrize(("table", "held"), [("orders", AfterLocating), ("payments", AtTheGate)])
+def test_a_write_that_loses_a_race_is_computed_again(
+    lab: Lab, gate: Gate, table: str, held: type[TableWriter]
+) -> None:
     """Somebody else inserts a row while the write is open: with a key of ours in the mirror, any row in the changelog."""
     source = Source(table)
     lab.send(table, source.insert(1), source.insert(2))
     lab.ingest()
-    lab.again(AtTheGate)
+    lab.again(held)
     lab.send(table, source.update(1, name="newer"), source.insert(3))
     with ThreadPoolExecutor(1) as pool:
         write = pool.submit(lab.ingest)
@@ -78,6 +102,29 @@ def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table
     if table == "orders":
         (recomputed,) = lab.metrics.recomputed.labels(f"{lab.name}.orders").collect()[0].samples[:1]
         assert 1 == recomputed.value
+
+
+def test_a_rewrite_while_a_batch_is_read_costs_an_upsert_nothing(lab: Lab, gate: Gate) -> None:
+    """The file of its row is replaced after the table was looked at, and before any intent could name it."""
+    source = Source("orders")
+    for number in (1, 2):
+        lab.send("orders", source.insert(number))
+        lab.ingest()
+    lab.again(AtTheGate)
+    lab.send("orders", source.update(1, name="newer"))
+    with ThreadPoolExecutor(1) as pool:
+        write = pool.submit(lab.ingest)
+        gate.wait(write)
+        options = "options => map('rewrite-all', 'true')"
+        lab.spark.sql(f"CALL lake.system.rewrite_data_files(table => '{lab.name}.orders', {options})")
+        gate.open()
+        write.result(timeout=100)
+
+    rows = [{name: row[name] for name in source.columns} for row in lab.rows("orders")]
+    assert latest(rows) == latest(source.rows.values())
+    assert ["replace", "overwrite"] == [one.summary.operation.value for one in lab.snapshots("orders")[-2:]]
+    (recomputed,) = lab.metrics.recomputed.labels(f"{lab.name}.orders").collect()[0].samples[:1]
+    assert 0 == recomputed.value
 
 
 def test_what_does_not_fit_after_a_lost_race_goes_to_the_dead_letters(lab: Lab, gate: Gate) -> None:

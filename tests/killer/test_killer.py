@@ -59,7 +59,7 @@ def test_soak_of_the_killer(
 ) -> None:
     """The seeds that `--seeds` names, or new ones for an hour (`--for`). A broken story is told, and the next begins."""
     named = request.config.getoption("--seeds")
-    until_s = monotonic_s() + parse_span_ms(request.config.getoption("soak_for")) / 1000
+    until_s = monotonic_s() + parse_span_ms(request.config.getoption("soak_for") or "60m") / 1000
     broken = []
     for seed in seeds(named) if named else count(SystemRandom().randrange(2, 10**9)):
         told = play(seed, tmp_path / str(seed), own_kafka, spark_jars, rest=rest)

@@ -18,6 +18,29 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "an intent names nothing until the old rows are found, however long that takes",
+        "isotherm_ingest/tables/writer.py",
+        "intent.renew(upsert.row_partitions)",
+        "intent.renew(frozenset())",
+        "ingest/tables/test_writer.py::"
+        "test_an_intent_names_what_was_written_before_anything_is_located_and_then_what_was_found",
+    ),
+    Mutant(
+        "an upsert that is computed again forgets while it locates what it had named before",
+        "isotherm_ingest/tables/writer.py",
+        "tuple(sorted(partitions | set(before)))",
+        "tuple(sorted(partitions))",
+        "ingest/tables/test_writer.py::test_a_write_that_is_computed_again_names_all_that_it_named_before",
+    ),
+    Mutant(
+        "an upsert is located in the table of before its batch was read",
+        "isotherm_ingest/tables/writer.py",
+        "if upsert.is_overtaken and not is_new:",
+        "if False:",
+        "ingest/tables/test_writer.py::"
+        "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",
+    ),
+    Mutant(
         "a table of whose owner each row is to be a file has all others wait for them",
         "isotherm_ingest/workers/files.py",
         "BYTES_DEFAULT, LEAST_FILE_BYTES)",

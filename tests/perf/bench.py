@@ -29,6 +29,7 @@ SUBJECTS = {
     "ingest": "what a change costs on its way, against a bare stream and MERGE",
     "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
     "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",
+    "coexisting": "a stream with maintenance beside it: ours, and Iceberg's procedures on a timer",
     "decisions": "two dozen tables, and what the policies make of them",
 }
 COLUMNS = ("name", "value", "unit", "baseline", "ratio")
@@ -37,7 +38,11 @@ COLUMNS = ("name", "value", "unit", "baseline", "ratio")
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default=",".join(SUBJECTS), help=f"some of: {', '.join(SUBJECTS)}")
-    wanted = parser.parse_args().only.split(",")
+    parser.add_argument(
+        "--for", dest="span", default="5m", help="how long `coexisting` plays each of both ways (5m)"
+    )
+    arguments = parser.parse_args()
+    wanted, spans = arguments.only.split(","), {"coexisting": {"for_": arguments.span}}
     if unknown := set(wanted) - set(SUBJECTS):
         parser.error(f"no such subject: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
     progress = Console(stderr=True)
@@ -48,7 +53,8 @@ def main():
             continue
         progress.print(f"{name}: {what}")
         rows += import_module(name.replace("-", "_")).benchmarks(
-            lambda text: progress.print(f"  {time.monotonic() - started:4.0f} s  {text}", style="dim")
+            lambda text: progress.print(f"  {time.monotonic() - started:4.0f} s  {text}", style="dim"),
+            **spans.get(name, {}),
         )
     print_table(rows)
     Path("bench.json").write_text(json.dumps(rows, indent=2) + "\n")

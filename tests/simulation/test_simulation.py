@@ -80,7 +80,7 @@ def test_soak_of_the_simulation(request, pool, seeds, capsys):
     """The seeds that `--seeds` names, or new ones for an hour (`--for`). A broken story is told, and the next begins."""
     first = SystemRandom().randrange(len(SEEDS) + 1, 10**9)
     named = request.config.getoption("--seeds")
-    span_s = parse_span_ms(request.config.getoption("soak_for")) / 1000
+    span_s = parse_span_ms(request.config.getoption("soak_for") or "60m") / 1000
     stories = all_told(pool, seeds(named)) if named else told_for(pool, span_s, first)
     found = []
     for number, story in enumerate(stories, 1):

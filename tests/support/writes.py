@@ -69,9 +69,11 @@ class Upserts:
     """Each upsert does what comes next in `fates`: it lands, fails, or both."""
 
     def __init__(self, table):
-        self._table, self.fates, self.tried = table, [], 0
+        self._table, self.fates, self.tried, self.made = table, [], 0, 0
+        self.is_overtaken, self.row_partitions = False, frozenset([WRITTEN])
 
     def __call__(self, *_):
+        self.made += 1
         return self
 
     def locate(self):

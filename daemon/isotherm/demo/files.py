@@ -29,9 +29,19 @@ class DemoFolder:
         return self.root / "streams.yaml"
 
     @property
+    def timer_yaml(self) -> Path:
+        """What the usual way does, where it maintains the tables."""
+        return self.root / "timer.yaml"
+
+    @property
+    def policies(self) -> Path:
+        """The folder of the daemon's policies."""
+        return self.root / "policies"
+
+    @property
     def policy_yaml(self) -> Path:
         """The policy of the shop's tables."""
-        return self.root / "policies" / "shop.yaml"
+        return self.policies / "shop.yaml"
 
     @property
     def logs(self) -> Path:
@@ -61,8 +71,8 @@ class DemoFolder:
 def write_files(
     folder: DemoFolder, bootstrap_servers: str, jars: list[Path], isotherm_port: int, ingest_port: int
 ) -> None:
-    """Write isotherm.yaml, streams.yaml and the policy."""
-    for path in (folder.policy_yaml.parent, folder.logs, folder.root / "warehouse"):
+    """Write isotherm.yaml, streams.yaml, the policy and timer.yaml."""
+    for path in (folder.policies, folder.logs, folder.root / "warehouse"):
         path.mkdir(parents=True, exist_ok=True)
     folder.isotherm_yaml.write_text(
         _isotherm_yaml(folder, bootstrap_servers, isotherm_port), encoding="utf-8"
@@ -71,6 +81,8 @@ def write_files(
         _streams_yaml(folder, bootstrap_servers, jars, ingest_port), encoding="utf-8"
     )
     folder.policy_yaml.write_text(POLICY, encoding="utf-8")
+    (folder.policies / "customers.yaml").write_text(CUSTOMERS_POLICY, encoding="utf-8")
+    folder.timer_yaml.write_text(_timer_yaml(folder, jars), encoding="utf-8")
     (folder.root / "policy.schema.json").write_text(json.dumps(schema()), encoding="utf-8")
 
 
@@ -152,8 +164,49 @@ def _stream(table: ShopTable) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _timer_yaml(folder: DemoFolder, jars: list[Path]) -> str:
+    tables = "".join(f"  - {table.lake_name}\n" for table in TABLES)
+    return f"""\
+# Maintenance without Isotherm: `python -m isotherm.demo.timer timer.yaml`. Made again by each run that has it.
+every_s: 30             # an hour of order time is six seconds here: so each five hours, as many a scheduler has it
+catalog: {CATALOG}
+tables:
+{tables}rewrite_data_files:     # what the policy in policies/shop.yaml says, in the words of Iceberg's procedure
+  target-file-size-bytes: 16777216
+  min-input-files: 2
+  delete-ratio-threshold: 0.01
+  remove-dangling-deletes: "true"
+expire_snapshots:
+  older_than_s: {KEEP_FOR_S}
+  retain_last: {KEEP_LAST}
+spark:                  # as ingest has it
+  spark.master: "local[2]"
+  spark.driver.memory: 1g
+  spark.driver.host: 127.0.0.1
+  spark.driver.bindAddress: 127.0.0.1
+  spark.driver.extraClassPath: {_quoted(":".join(map(str, jars)))}
+  spark.driver.extraJavaOptions: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+  spark.local.dir: {_quoted(str(folder.root / "timer"))}
+  spark.log.level: ERROR
+  spark.ui.enabled: "false"
+  spark.ui.showConsoleProgress: "false"
+  spark.sql.session.timeZone: UTC
+  spark.sql.shuffle.partitions: "2"
+  spark.sql.extensions: org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
+  spark.sql.catalog.{CATALOG}: org.apache.iceberg.spark.SparkCatalog
+  spark.sql.catalog.{CATALOG}.type: jdbc
+  spark.sql.catalog.{CATALOG}.uri: {_quoted(f"jdbc:sqlite:{folder.root / 'catalog.db'}")}
+  spark.sql.catalog.{CATALOG}.jdbc.schema-version: V1
+  spark.sql.catalog.{CATALOG}.jdbc.busy_timeout: "30000"    # that SQLite is one file is nobody's failure
+  spark.sql.catalog.{CATALOG}.warehouse: {_quoted(folder.catalog_properties["warehouse"])}
+  spark.sql.catalog.{CATALOG}.cache-enabled: "false"
+"""
+
+
 GRACE_S = 20
 """How long the files of an expired snapshot stay: a query that began before may read them so long."""
+KEEP_FOR_S = 40
+KEEP_LAST = 5
 
 POLICY = f"""\
 # yaml-language-server: $schema=../policy.schema.json
@@ -172,9 +225,21 @@ compact:
   rest: 10s
   max_delete_ratio: 0.01
 expire:
-  keep_for: 40s
-  keep_last: 5
+  keep_for: {KEEP_FOR_S}s
+  keep_last: {KEEP_LAST}
   at_once: 5
   every: 0s
   delete_after: {GRACE_S}s
+"""
+
+CUSTOMERS_POLICY = """\
+# yaml-language-server: $schema=../policy.schema.json
+# Beside shop.yaml. Customers lie in four buckets, which each batch writes, however long it takes: none ever turns cold. So
+# the daemon asks ingest to leave this table alone for some seconds. Its rows come so much later then, a tenth of the time
+# at most.
+tables: shop.customers
+cold:
+  quiet_for: 60s
+compact:
+  ask_writer: 30s
 """

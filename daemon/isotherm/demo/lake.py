@@ -27,6 +27,7 @@ from isotherm.contract.summary import committed_at_of
 JOB_ID_KEY = "isotherm.job-id"
 POLICY_KEY = "isotherm.policy-hash"
 VALID_THROUGH_KEY = "ingest.valid-through"
+WINDOW_KEY = "isotherm.window-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class SeenFile:
     partition: PartitionKey
     rows: int
     sequence_number: int = 0
+    size_bytes: int = 0
 
     @property
     def local_path(self) -> str:
@@ -93,9 +95,14 @@ def change(table: Table, snapshot: Snapshot) -> SeenChange:
     return SeenChange(tuple(added), tuple(removed))
 
 
-def commit_of(snapshot: Snapshot, change: SeenChange) -> Commit:
-    """A snapshot and what it did, as the audit's rules know it."""
+def commit_of(snapshot: Snapshot, change: SeenChange, maintainer: str | None = None) -> Commit:
+    """A snapshot and what it did, as the audit's rules know it.
+
+    Where somebody else maintains the tables, every rewrite is his, and judged as if it were ours.
+    """
     said = summary(snapshot)
+    operation = "" if snapshot.summary is None else snapshot.summary.operation.value
+    job_id = said.get(JOB_ID_KEY) or (maintainer if operation == "replace" else None)
     touches: dict[PartitionKey, list[int]] = {}
     for file in change.added:
         touches.setdefault(file.partition, [0, 0])[0] += 1
@@ -109,14 +116,15 @@ def commit_of(snapshot: Snapshot, change: SeenChange) -> Commit:
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         committed_at_ms=committed_at_of(said, snapshot.timestamp_ms),
-        operation="" if snapshot.summary is None else snapshot.summary.operation.value,
-        job_id=said.get(JOB_ID_KEY),
+        operation=operation,
+        job_id=job_id,
         policy_hash=said.get(POLICY_KEY),
         sequence_number=snapshot.sequence_number or 0,
         valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
         touches=tuple(
             Touch(key, added, removed, newest.get(key)) for key, (added, removed) in touches.items()
         ),
+        window_ids=tuple(said[WINDOW_KEY].split(",")) if WINDOW_KEY in said else (),
     )
 
 
@@ -154,7 +162,8 @@ def _seen(metadata: TableMetadata, manifest: ManifestFile, entry: ManifestEntry)
     values = {field.field_id: file.partition[place] for place, field in enumerate(spec.fields)}
     is_data = manifest.content == ManifestContent.DATA
     number = entry.sequence_number or 0
-    return SeenFile(file.file_path, is_data, partition_key(values), file.record_count, number)
+    size_bytes = file.file_size_in_bytes
+    return SeenFile(file.file_path, is_data, partition_key(values), file.record_count, number, size_bytes)
 
 
 class Rows:

@@ -16,6 +16,9 @@ from isotherm.audit.evidence import FailedBatch, Recomputed
 BATCH_S = 60
 """Where the log of a failed batch does not say how long it ran: it began at most this long before."""
 
+ERROR_SHOWN = 120
+"""Characters by which the errors of a procedure are told apart."""
+
 
 @dataclass(slots=True)
 class Tail:
@@ -54,6 +57,7 @@ class Logbook:
 
     ingest: Tail
     daemon: Tail
+    timer: Tail | None = None
     recomputed: dict[str, list[Recomputed]] = field(default_factory=dict)
     """By table."""
     failed: dict[str, list[FailedBatch]] = field(default_factory=dict)
@@ -67,6 +71,12 @@ class Logbook:
     """The newest event of ingest."""
     full_scans: dict[str, int] = field(default_factory=dict)
     """The daemon's reasons for reading a whole table, numbers left out, and how often."""
+    commits_s: list[float] = field(default_factory=list)
+    """How long each commit of ingest took, from its files to the new snapshot."""
+    procedures: dict[str, int] = field(default_factory=dict)
+    """How many calls of the timer came to which end."""
+    round_began_ms: int = 0
+    """When the timer's newest whole round began."""
     complaints: list[str] = field(default_factory=list)
     """Lines of level error, the newest last."""
 
@@ -79,11 +89,16 @@ class Logbook:
                     self.recomputed.setdefault(str(line.get("table", "")), []).append(_recomputed(line))
                 case "batch_failed":
                     self.failed.setdefault(str(line.get("table") or ""), []).append(_failed(line))
+                case "table_committed":
+                    self.commits_s.append(float(line.get("seconds", 0)))
                 case _:
                     pass
         for line in self.daemon.lines():
             self._count("daemon", line)
             self._job(line)
+        for line in self.timer.lines() if self.timer is not None else ():
+            self._count("timer", line)
+            self._procedure(line)
 
     def times(self, program: str, event: str) -> int:
         """How often something was said."""
@@ -113,6 +128,20 @@ class Logbook:
                 self.last_job = f"{what}: {result if line.get('outcome') == 'done' else line.get('why')}"
             case _:
                 pass
+
+    def _procedure(self, line: Mapping[str, Any]) -> None:
+        match line.get("event"):
+            case "procedure_done":
+                end = f"{line.get('procedure')} done"
+            case "procedure_failed":
+                end = f"{line.get('procedure')} failed ({str(line.get('error'))[:ERROR_SHOWN]})"
+            case "round_done":
+                self.round_began_ms = int(line.get("began_ms", 0))
+                return
+            case _:
+                return
+        self.procedures[end] = self.procedures.get(end, 0) + 1
+        self.last_job = f"{line.get('table')}: {end}"
 
 
 def _at_ms(line: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""The demo's own programs as processes: ingest and the daemon, supervised; chaos; and how much memory each takes.
+"""The demo's own programs as processes: ingest and what maintains the tables, supervised; chaos; and how much memory each takes.
 
 What chaos killed is started again, as a supervisor in production would. What died by itself ends the run, with its name
 and the end of its log: a demo that papers over a crash proves nothing.
@@ -12,10 +12,13 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
 
 import psutil
 
 from isotherm.demo.files import DemoFolder
+from isotherm.demo.maintainer import Maintainer
 from isotherm.demo.stack.process import Process, group_members
 from isotherm.iceberg.compaction import fork_program as rewriter
 from isotherm.runtime.clock import monotonic_s
@@ -35,19 +38,34 @@ SPARE_INGEST_S = 45.0
 written that the next kill can interrupt."""
 
 
-class Programs:
-    """Ingest and the daemon."""
+def _maintenance(folder: DemoFolder, maintainer: Maintainer) -> Process | None:
+    match maintainer:
+        case Maintainer.ISOTHERM:
+            return _python(
+                folder, "the daemon", "isotherm", "isotherm.cli", "run", "--config", folder.isotherm_yaml
+            )
+        case Maintainer.TIMER:
+            return _python(folder, "the timer", "timer", "isotherm.demo.timer", folder.timer_yaml)
+        case Maintainer.NOBODY:
+            return None
+        case _:
+            assert_never(maintainer)
 
-    def __init__(self, folder: DemoFolder) -> None:
+
+def _python(
+    folder: DemoFolder, name: str, log: str, module: str, *arguments: str | Path, **environment: str
+) -> Process:
+    command = [sys.executable, "-m", module, *arguments]
+    return Process(name, command, folder.logs / f"{log}.log", folder=folder.root, environment=environment)
+
+
+class Programs:
+    """Ingest, and the daemon or what is in its place."""
+
+    def __init__(self, folder: DemoFolder, maintainer: Maintainer = Maintainer.ISOTHERM) -> None:
         self._folder = folder
-        python = [sys.executable, "-m"]
-        # A stopped ingest finishes its batch; a stopped daemon, its step.
-        self.daemon = Process(
-            "the daemon",
-            [*python, "isotherm.cli", "run", "--config", folder.isotherm_yaml],
-            folder.logs / "isotherm.log",
-            folder=folder.root,
-        )
+        # A stopped ingest finishes its batch; a stopped daemon, its step; a stopped timer, its call.
+        self.maintenance = _maintenance(folder, maintainer)
         self.ingest = self._driver()
         self.second: Process | None = None
         """Another driver of ingest, from its start until one of the two is fenced."""
@@ -60,17 +78,22 @@ class Programs:
         self._is_stopping = False
 
     def start(self) -> None:
-        """Start both."""
-        self.daemon.start()
-        self.ingest.start()
+        """Start all."""
+        for program in self._all():
+            program.start()
+
+    def _all(self) -> list[Process]:
+        return [one for one in (self.maintenance, self.ingest, self.second) if one is not None]
 
     def _driver(self, **environment: str) -> Process:
-        return Process(
+        return _python(
+            self._folder,
             "ingest",
-            [sys.executable, "-m", "isotherm_ingest.cli", "run", self._folder.streams_yaml],
-            self._folder.logs / "ingest.log",
-            folder=self._folder.root,
-            environment=environment,
+            "ingest",
+            "isotherm_ingest.cli",
+            "run",
+            self._folder.streams_yaml,
+            **environment,
         )
 
     def start_second(self) -> bool:
@@ -106,8 +129,8 @@ class Programs:
             if self._is_stopping:
                 return
             self._part_drivers()
-            for program in (self.daemon, self.ingest):
-                if program.is_running or program.exit_code is None:
+            for program in (self.maintenance, self.ingest):
+                if program is None or program.is_running or program.exit_code is None:
                     continue
                 if monotonic_s() - self._killed_at_s.get(program.name, float("-inf")) > EXPECTED_WITHIN_S:
                     program.check()
@@ -118,23 +141,24 @@ class Programs:
     def kill(self, name: str, *, group: bool) -> bool:
         """SIGKILL, to a program and its children or to it alone; `check` starts it again.
 
-        Returns whether it was killed: of two drivers of ingest, none is.
+        Returns whether it was killed: of two drivers of ingest, none is, nor what does not run here.
         """
         with self._lock:
             if name == self.ingest.name and self.second is not None:
                 return False
-            program = self.ingest if name == self.ingest.name else self.daemon
+            program = next((one for one in self._all() if one.name == name), None)
+            if program is None:
+                return False
             self._killed_at_s[program.name] = monotonic_s()
             program.kill(signal.SIGKILL, group=group)
             program.wait(KILLED_WITHIN_S)
             return True
 
     def stop(self, within_s: float = HURRIED_S) -> None:
-        """End both: ask, wait so long, kill; then whatever an earlier life of theirs has left."""
+        """End all: ask, wait so long, kill; then whatever an earlier life of theirs has left."""
         with self._lock:
             self._is_stopping = True
-        programs = [one for one in (self.ingest, self.second, self.daemon) if one is not None]
-        threads = [threading.Thread(target=program.stop, args=(within_s,)) for program in programs]
+        threads = [threading.Thread(target=program.stop, args=(within_s,)) for program in self._all()]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -146,11 +170,11 @@ class Programs:
 
     def jobs(self) -> list[psutil.Process]:
         """The daemon's running jobs: the children in which its executor works."""
-        return [process for process in _children(self.daemon) if _is_job(process)]
+        return [process for process in _children(self.maintenance) if _is_job(process)]
 
 
-def _children(program: Process) -> list[psutil.Process]:
-    if not program.is_running:
+def _children(program: Process | None) -> list[psutil.Process]:
+    if program is None or not program.is_running:
         return []
     try:
         return psutil.Process(program.pid).children(recursive=True)
@@ -252,20 +276,28 @@ class Memory:
         for name, numbers in pids.items():
             for number in numbers:
                 _add(now, name, number)
-        if programs.daemon.is_running:
-            _add(now, "daemon", programs.daemon.pid)
-        for job in programs.jobs():
-            _add(now, "jobs", job.pid)
+        maintenance = programs.maintenance
+        if maintenance is not None and maintenance.name == "the daemon":
+            _add(now, "daemon", maintenance.pid)
+            for job in programs.jobs():
+                _add(now, "jobs", job.pid)
+        else:
+            _add_spark(now, "timer", maintenance)
         for driver in (programs.ingest, programs.second):
-            if driver is None or not driver.is_running:
-                continue
-            _add(now, "ingest_python", driver.pid)
-            for child in _children(driver):
-                with contextlib.suppress(psutil.Error):
-                    _add(now, "ingest_jvm" if "java" in child.name() else "ingest_python", child.pid)
+            _add_spark(now, "ingest", driver)
         now["demo"] = _rss_mb(os.getpid())
         for name, megabytes in now.items():
             self.peaks[name] = max(self.peaks.get(name, 0.0), round(megabytes, 1))
+
+
+def _add_spark(sums: dict[str, float], name: str, program: Process | None) -> None:
+    """A Python program, and the JVM that it started."""
+    if program is None or not program.is_running:
+        return
+    _add(sums, f"{name}_python", program.pid)
+    for child in _children(program):
+        with contextlib.suppress(psutil.Error):
+            _add(sums, f"{name}_{'jvm' if 'java' in child.name() else 'python'}", child.pid)
 
 
 def _add(sums: dict[str, float], name: str, pid: int) -> None:

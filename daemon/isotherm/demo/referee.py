@@ -32,7 +32,7 @@ from isotherm.demo import lake
 from isotherm.demo.logbook import Logbook
 from isotherm.demo.shop import TABLES, ShopTable, table_named
 from isotherm.demo.witness import SeenTable, Witness
-from isotherm.runtime.clock import now_ms
+from isotherm.runtime.clock import monotonic_s, now_ms
 
 Sum = tuple[int, int]
 """Rows, and a sum of their hashes."""
@@ -120,11 +120,14 @@ def scan_sum(catalog: Catalog, table: ShopTable) -> Sum:
 class Referee:
     """Compares, and judges."""
 
-    def __init__(self, dsn: str, catalog: Catalog, witness: Witness, policy_yaml: Path) -> None:
+    def __init__(
+        self, dsn: str, catalog: Catalog, witness: Witness, policies: Path, *, by_daemon: bool = True
+    ) -> None:
         self._dsn = dsn
         self._catalog = catalog
         self._witness = witness
-        self._policy_yaml = policy_yaml
+        self._policies = policies
+        self._by_daemon = by_daemon
         self._rows = lake.Rows()
 
     def compare(self, *, with_scan: bool = False) -> dict[str, Compared]:
@@ -144,21 +147,44 @@ class Referee:
                 found[table.lake_name] = Compared(source, in_lake, scanned)
         return found
 
+    def read_everything_s(self) -> float:
+        """How long a full read of all tables takes: metadata, manifests, deletes and every row, by PyIceberg."""
+        began_s = monotonic_s()
+        for name in self._witness.tables:
+            self._catalog.load_table(name).scan().to_arrow()
+        return round(monotonic_s() - began_s, 3)
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """The data files and the delete files of each table now."""
+        found = {}
+        for name in self._witness.tables:
+            loaded = self._catalog.load_table(name)
+            head = loaded.current_snapshot()
+            live = [] if head is None else list(lake.live(loaded, head).values())
+            found[name] = sum(file.is_data for file in live), sum(not file.is_data for file in live)
+        return found
+
     def rules(self, seen: SeenTable) -> dict[str, ColdRule]:
-        """What the policy said, read from its file; by the hash that stands in our snapshots."""
-        text = yaml.safe_load(self._policy_yaml.read_text(encoding="utf-8"))
+        """What the policy said, read from its files; by the hash that stands in our snapshots.
+
+        Rewrites by somebody else name none, and are held to the same rule.
+        """
+        policies = [
+            (path.name, PolicyFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))))
+            for path in sorted(self._policies.glob("*.yaml"))
+        ]
         properties = self._catalog.load_table(seen.name).metadata.properties
-        resolved = resolve(seen.name, properties, [("shop.yaml", PolicyFile.model_validate(text))])
+        resolved = resolve(seen.name, properties, policies)
         if resolved is None:
             return {}
         cold, minor_after_ms = resolved.policy.cold, resolved.policy.compact.minor_after
         rule = ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for, minor_after_ms)
-        return {resolved.policy.hash: rule}
+        return {resolved.policy.hash if self._by_daemon else "": rule}
 
     def judge(
         self,
         compared: Mapping[str, Compared],
-        accounted: Callable[[str], frozenset[int]],
+        accounted: Callable[[str], frozenset[int] | None],
         recomputed: Mapping[str, Sequence[Recomputed]],
         failed: Mapping[str, Sequence[FailedBatch]],
     ) -> dict[str, tuple[Judgement, ...]]:
@@ -182,6 +208,7 @@ class Referee:
         """The promises in the middle of a run, without files and sources: for the live view."""
         announced = frozenset(self._witness.announced.get(seen.uuid, {}))
         intents = tuple(self._witness.intents.get(seen.uuid, ()))
+        windows = tuple(self._witness.windows.get(seen.uuid, ()))
         # After the intents: a writer logs what it ran into before it announces the next attempt. Of an attempt that no
         # log speaks of, any commit of ours in its time would be to blame.
         logbook.read()
@@ -193,6 +220,7 @@ class Referee:
                 rules=self.rules(seen),
                 now_ms=now_ms(),
                 intents=intents,
+                windows=windows,
                 announced=announced,
                 accounted=announced,
                 recomputed=tuple(logbook.recomputed.get(seen.name, ())),
@@ -209,7 +237,7 @@ class Referee:
         seen: SeenTable,
         compared: Compared | None,
         files: FilesChecked,
-        accounted: frozenset[int],
+        accounted: frozenset[int] | None,
         recomputed: tuple[Recomputed, ...],
         failed: tuple[FailedBatch, ...],
     ) -> Evidence:
@@ -228,6 +256,7 @@ class Referee:
             rules=self.rules(seen),
             now_ms=now_ms(),
             intents=tuple(self._witness.intents.get(seen.uuid, ())),
+            windows=tuple(self._witness.windows.get(seen.uuid, ())),
             announced=frozenset(self._witness.announced.get(seen.uuid, {})),
             accounted=accounted,
             recomputed=recomputed,

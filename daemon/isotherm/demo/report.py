@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isotherm.audit.evidence import Judged, Judgement, Promise
+from isotherm.demo.maintainer import Maintainer
 from isotherm.demo.referee import Compared
 from isotherm.demo.witness import SeenTable
 
@@ -37,6 +38,10 @@ class TableReport:
     unannounced: tuple[int, ...]
     snapshots_expired: int
     commits_of_ours: int
+    """Of the maintainer, where that is not the daemon."""
+    data_files: int = 0
+    """When the stream had ended, as readers met them then: before maintenance had its last word."""
+    delete_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,23 @@ class Report:
     """The whole run."""
 
     seed: int
+    maintained_by: str
     promises: Mapping[str, bool]
     evidence: Mapping[str, tuple[str, ...]]
     """For each promise that is not proved: what speaks against it."""
     tables: tuple[TableReport, ...]
     latency_s: Mapping[str, Quantiles]
     merges_recomputed: int
+    merges_recomputed_by_maintenance: int
+    """Of these: with a commit of the maintainer between what they began on and the head that they ran into."""
+    appends_repeated: int
     batches_failed: int
+    bytes_ingested: int
+    """Data and delete files that ingest committed."""
+    bytes_rewritten: int
+    """Those that maintenance committed."""
+    read_s: float
+    """A full read of all tables by PyIceberg, when the stream had ended and before maintenance had its last word."""
     snapshots_expired: int
     files_deleted: int
     hot_partitions_touched: int
@@ -75,7 +90,7 @@ class Report:
     drivers_fenced: int = 0
     """Drivers of ingest that ended because a second one had begun."""
     jobs: Mapping[str, int] = field(default_factory=dict)
-    """Operations in the ledger, by action and end."""
+    """Operations in the ledger, or calls of the timer, by action and end."""
     full_scans: Mapping[str, int] = field(default_factory=dict)
     """How often the daemon had to read a whole table, by its own reasons; in steady state it reads none."""
     complaints: tuple[str, ...] = ()
@@ -83,8 +98,10 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise held."""
-        return all(self.promises.values())
+        """Whether every promise held. Whoever promised nothing owes the rows alone."""
+        if self.maintained_by == Maintainer.ISOTHERM:
+            return all(self.promises.values())
+        return bool(self.tables) and all(table.checksums_equal for table in self.tables)
 
     def as_json(self) -> dict[str, Any]:
         """As it is written."""
@@ -103,8 +120,10 @@ def quantiles(values: Iterable[float]) -> Quantiles:
     return Quantiles(at(0.5), at(0.99), len(ordered))
 
 
-def table_report(seen: SeenTable, compared: Compared | None, announced: Mapping[int, int]) -> TableReport:
-    """One table, from what the witness saw and the referee compared."""
+def table_report(
+    seen: SeenTable, compared: Compared | None, announced: Mapping[int, int], files_read: tuple[int, int]
+) -> TableReport:
+    """One table, from what the witness saw and the referee compared; `files_read` are data and delete files."""
     return TableReport(
         name=seen.name,
         source_rows=compared.source[0] if compared else 0,
@@ -118,11 +137,13 @@ def table_report(seen: SeenTable, compared: Compared | None, announced: Mapping[
         unannounced=tuple(sorted(set(seen.commits) - set(announced))),
         snapshots_expired=seen.expired,
         commits_of_ours=sum(commit.is_ours for commit in seen.commits.values()),
+        data_files=files_read[0],
+        delete_files=files_read[1],
     )
 
 
 def promises(
-    judged: Mapping[str, Sequence[Judgement]], troubles: Sequence[str]
+    judged: Mapping[str, Sequence[Judgement]], troubles: Sequence[str], of: Iterable[Promise] = Promise
 ) -> tuple[dict[str, bool], dict[str, tuple[str, ...]]]:
     """Each promise over all tables, and what speaks against it; `troubles` speak against all of them.
 
@@ -130,7 +151,7 @@ def promises(
     """
     holds: dict[str, bool] = {}
     evidence: dict[str, tuple[str, ...]] = {}
-    for promise in Promise:
+    for promise in of:
         against = list(troubles)
         for table, judgements in judged.items():
             against += [
@@ -186,7 +207,14 @@ def _numbers(report: Report) -> RenderableType:
             f"{report.partitions_compacted} partitions compacted, {report.hot_partitions_touched} hot ones touched, "
             f"{report.snapshots_expired} snapshots expired, {report.files_deleted} files deleted"
         ),
-        f"{report.batches_failed} batches failed, {report.merges_recomputed} upserts computed again",
+        (
+            f"{report.batches_failed} batches failed, {report.merges_recomputed} upserts computed again "
+            f"({report.merges_recomputed_by_maintenance} because of maintenance), {report.appends_repeated} appends repeated"
+        ),
+        (
+            f"{report.bytes_ingested / 1e6:.1f} MB ingested, {report.bytes_rewritten / 1e6:.1f} MB rewritten; all tables "
+            f"are read in {report.read_s:.1f} s"
+        ),
         f"latency: {latency}",
         f"peak memory in MB: {memory}",
         f"{report.rows_written:,} rows in {report.seconds:.0f} s after {report.startup_seconds:.0f} s of start-up, seed {report.seed}",
@@ -195,6 +223,11 @@ def _numbers(report: Report) -> RenderableType:
         lines.append(f"full scans: {', '.join(f'{count} times {why}' for why, count in rescans.items())}")
     if report.drivers_fenced:
         lines.append("a second driver of ingest began; one of the two was fenced, and ended")
+    if report.maintained_by != Maintainer.ISOTHERM:
+        lines.insert(
+            0, f"maintained by {report.maintained_by}: what Isotherm promises is held against it below"
+        )
+        lines += [f"{count} times {what}" for what, count in report.jobs.items()]
     if report.kills:
         lines.append(f"killed: {', '.join(report.kills)}")
     return Text("\n" + "\n".join(lines) + "\n")

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from isotherm.demo.maintainer import Maintainer
 from isotherm.runtime.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def run_demo(
     root: Path = Path(".isotherm/demo"),
     *,
     seed: int | None = None,
+    maintained_by: Maintainer = Maintainer.ISOTHERM,
 ) -> int:
     """The whole system on a live PostgreSQL, and a report of what it did.
 
@@ -68,9 +70,11 @@ def run_demo(
         chaos: kill with SIGKILL, at random moments, whatever may be killed.
         root: a folder for everything; what an earlier demo left there is deleted.
         seed: of workload and chaos. Without it a new one is drawn and printed.
+        maintained_by: the daemon, or what it is held against.
 
     Returns:
-        The exit code: 0, or 1 when a promise is broken or the demo could not run.
+        The exit code: 0, or 1 when a promise is broken or the demo could not run. Only Isotherm's are promises; of the
+        others it is 1 when the rows are not those of PostgreSQL.
     """
     from isotherm.demo.needs import lacking
     from isotherm.demo.stack.jars import LISTS_FOLDER
@@ -81,7 +85,7 @@ def run_demo(
     _say(f"isotherm demo: everything under {root}, logs in {root / 'logs'}")
     try:
         with _stopping_on_signals(), _folder_to_ourselves(root.resolve()) as folder:
-            return _Run(folder, for_s, report, keep, chaos, seed).run()
+            return _Run(folder, for_s, report, keep, chaos, seed, maintained_by).run()
     except _Stopped as stopped:
         _say("stopped; nothing is left running")
         return 128 + stopped.number
@@ -146,7 +150,14 @@ class _Run:
     """One run."""
 
     def __init__(
-        self, folder: Path, for_s: float, report: Path | None, keep: bool, chaos: bool, seed: int | None
+        self,
+        folder: Path,
+        for_s: float,
+        report: Path | None,
+        keep: bool,
+        chaos: bool,
+        seed: int | None,
+        maintained_by: Maintainer,
     ) -> None:
         # Heavy: a second of imports, after the first line is out.
         from isotherm.demo.files import DemoFolder
@@ -157,7 +168,7 @@ class _Run:
         self._keep = keep
         self._with_chaos = chaos
         self._seed = new_seed() if seed is None else seed
-        self._stage: Stage = Stage(DemoFolder(folder), self._seed, _say)
+        self._stage: Stage = Stage(DemoFolder(folder), self._seed, _say, maintained_by)
         self._troubles: list[str] = []
         self._startup_s = 0.0
         self._last_plain_s = 0.0
@@ -241,7 +252,8 @@ class _Run:
             _say(
                 f"ingest did not catch up within {CATCH_UP_WITHIN_S} s: {', '.join(behind)} differ from PostgreSQL"
             )
-        self._wait(self._stage.is_settled, SETTLE_WITHIN_S, "the daemon finishes what is due", pause_s=1)
+        self._stage.read_everything()
+        self._wait(self._stage.is_settled, SETTLE_WITHIN_S, "maintenance finishes what is due", pause_s=1)
         if not self._wait(
             self._stage.is_told, TOLD_WITHIN_S, "waiting for the last announcements", pause_s=1
         ):
@@ -274,19 +286,22 @@ class _Run:
 
         config = relative(self._stage.folder.isotherm_yaml)
         self._stage.workload.go_on(Pace(orders_per_s=4))
-        _say(
-            "\nEverything stays up, and the shop trades on, gently. From a second terminal:\n"
-            + "".join(
-                f"  isotherm {command} --config {config}\n"
-                for command in (
-                    "explain shop.orders",
-                    "plan",
-                    "state shop.orders --verify",
-                    "audit shop.orders",
+        if self._stage.maintainer is not Maintainer.ISOTHERM:
+            _say("\nEverything stays up, and the shop trades on, gently. Ctrl-C ends it.")
+        else:
+            _say(
+                "\nEverything stays up, and the shop trades on, gently. From a second terminal:\n"
+                + "".join(
+                    f"  isotherm {command} --config {config}\n"
+                    for command in (
+                        "explain shop.orders",
+                        "plan",
+                        "state shop.orders --verify",
+                        "audit shop.orders",
+                    )
                 )
+                + "Ctrl-C ends it."
             )
-            + "Ctrl-C ends it."
-        )
         with self._shown():
             while True:
                 self._tick()

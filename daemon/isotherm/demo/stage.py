@@ -16,6 +16,7 @@ from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.core.model.decisions import Verdict as PartitionVerdict
 from isotherm.demo.files import CATALOG, CONTROL_TOPIC, DEAD_LETTERS, DemoFolder, write_files
 from isotherm.demo.logbook import Logbook, Tail
+from isotherm.demo.maintainer import Maintainer
 from isotherm.demo.programs import Chaos, Memory, Programs, tree
 from isotherm.demo.referee import Referee
 from isotherm.demo.shop import SCHEMA, TABLES, TOPIC_PREFIX
@@ -25,7 +26,7 @@ from isotherm.demo.stack.ports import free_ports
 from isotherm.demo.view import Heat, Picture, Strip
 from isotherm.demo.witness import SeenTable, Witness
 from isotherm.demo.workload import Workload
-from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, StoreTrouble
 from isotherm.store.folder import FOLD, LEDGER
@@ -35,6 +36,8 @@ Say = Callable[[str], None]
 MEMORY_EVERY_S = 1.0
 JUDGE_EVERY_S = 2.0
 SPEED_OVER_S = 15.0
+READ_TIMES = 3
+"""How often all tables are read; the fastest counts, for neighbours only make it slower."""
 SHORT = {
     "partitions_touched": "partitions",
     "hot_partitions_touched": "hot",
@@ -50,19 +53,31 @@ TOPIC_PARTITIONS = {"order_lines": 2}
 class Stage:
     """The parts of a run."""
 
-    def __init__(self, folder: DemoFolder, seed: int, say: Say) -> None:
+    def __init__(
+        self, folder: DemoFolder, seed: int, say: Say, maintainer: Maintainer = Maintainer.ISOTHERM
+    ) -> None:
         self.folder = folder
         self.seed = seed
+        self.maintainer = maintainer
         self.say = say
         self.began_s = monotonic_s()
         self.memory = Memory()
-        self.logbook = Logbook(Tail(folder.logs / "ingest.log"), Tail(folder.logs / "isotherm.log"))
+        ingest, daemon, timer = (
+            Tail(folder.logs / f"{name}.log") for name in ("ingest", "isotherm", "timer")
+        )
+        self.logbook = Logbook(ingest, daemon, timer)
         self.chaos: Chaos | None = None
         self._on_exit = ExitStack()
         self._next_memory_s = 0.0
         self._next_judge_s = 0.0
         self._judged: dict[str, tuple[bool, str]] = {}
         self._speed: list[tuple[float, int]] = []
+        self.read_s = 0.0
+        """What a full read of all tables took when the stream had ended."""
+        self.files_read: dict[str, tuple[int, int]] = {}
+        """Data files and delete files of each table by then."""
+        self._rested_at_ms: int | None = None
+        """When the stream stood still, as far as anybody has asked."""
         self.stack: Stack
         self.programs: Programs
         self.witness: Witness
@@ -85,7 +100,7 @@ class Stage:
         """
         self._tell("starting PostgreSQL, Kafka and Kafka Connect …")
         self.stack = self._on_exit.enter_context(Stack(self.folder.stack, say=self._tell))
-        self._tell("setting up the shop, ingest and the daemon …")
+        self._tell("setting up the shop, ingest and what maintains the tables …")
         for name in (CONTROL_TOPIC, DEAD_LETTERS):
             self.stack.kafka.create_topic(name, 1, CONTROL_TOPIC_CONFIG)
         for table in TABLES:
@@ -95,18 +110,28 @@ class Stage:
         isotherm_port, ingest_port = free_ports(2)
         write_files(self.folder, self.stack.bootstrap_servers, jars, isotherm_port, ingest_port)
         self.catalog = load_catalog(CATALOG, **self.folder.catalog_properties)
-        self.programs = Programs(self.folder)
+        self.programs = Programs(self.folder, self.maintainer)
         self._on_exit.callback(self.programs.stop)
         self.programs.start()
         self.workload = Workload(self.stack.postgres_dsn, self.seed)
         self._on_exit.callback(self.workload.stop)
         self.workload.set_up()
         self.witness = Witness(
-            self.folder.catalog_properties, self.stack.bootstrap_servers, CONTROL_TOPIC, self.seed
+            self.folder.catalog_properties,
+            self.stack.bootstrap_servers,
+            CONTROL_TOPIC,
+            self.seed,
+            None if self._by_daemon else str(self.maintainer),
         )
         self._on_exit.callback(self.witness.stop)
         self.witness.start()
-        self.referee = Referee(self.stack.postgres_dsn, self.catalog, self.witness, self.folder.policy_yaml)
+        self.referee = Referee(
+            self.stack.postgres_dsn,
+            self.catalog,
+            self.witness,
+            self.folder.policies,
+            by_daemon=self._by_daemon,
+        )
         self.stack.connect.start_connector("shop", self._connector())
         self._tell("waiting for the first row in Iceberg (Spark takes a while to start) …")
 
@@ -165,8 +190,14 @@ class Stage:
         except StoreError:
             return None
 
-    def accounted(self, uuid: str) -> frozenset[int]:
-        """The snapshots of a table that the daemon accounted for."""
+    @property
+    def _by_daemon(self) -> bool:
+        return self.maintainer is Maintainer.ISOTHERM
+
+    def accounted(self, uuid: str) -> frozenset[int] | None:
+        """The snapshots of a table that the daemon accounted for, or None where there is no daemon."""
+        if not self._by_daemon:
+            return None
         ledger = self.ledger()
         if ledger is None:
             return frozenset()
@@ -179,8 +210,20 @@ class Stage:
         """Whether a second driver of ingest was never started, or one of the two has ended."""
         return self.programs.second is None
 
+    def read_everything(self) -> None:
+        """Note how long a reader takes now for all rows of all tables, and which files it meets."""
+        self.read_s = min(self.referee.read_everything_s() for _ in range(READ_TIMES))
+        self.files_read = self.referee.files()
+
     def is_settled(self) -> bool:
-        """Whether the daemon has nothing more to do that is due now, and everything is announced and accounted for."""
+        """Whether the daemon has nothing more to do that is due now, and everything is announced and accounted for.
+
+        A timer has had its say once it has gone round all tables since the stream stood still.
+        """
+        if self._rested_at_ms is None:
+            self._rested_at_ms = now_ms()
+        if self.maintainer is Maintainer.TIMER:
+            return self.logbook.round_began_ms >= self._rested_at_ms
         due = any(
             verdict in (PartitionVerdict.DUE, PartitionVerdict.RUNNING)
             for verdicts in self._verdicts().values()
@@ -189,10 +232,12 @@ class Stage:
         return not due and not self.logbook.jobs_running and self.is_told()
 
     def is_told(self) -> bool:
-        """Whether every snapshot seen is announced and accounted for."""
+        """Whether every snapshot seen is announced and accounted for; nobody has to, without a daemon."""
+        if not self._by_daemon:
+            return True
         seen = list(self.witness.tables.values())
         return self.witness.unannounced() == 0 and all(
-            set(table.commits) <= self.accounted(table.uuid) for table in seen
+            set(table.commits) <= (self.accounted(table.uuid) or frozenset()) for table in seen
         )
 
     def _verdicts(self) -> dict[str, dict[PartitionKey, str]]:

@@ -19,7 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said
+from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said, SaidOfWindow
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.demo import lake
@@ -67,6 +67,8 @@ class SeenTable:
     failed_scans: list[str] = field(default_factory=list)
     scans: int = 0
     scanned_rows: dict[int, int] = field(default_factory=dict)
+    bytes_ingested: int = 0
+    bytes_rewritten: int = 0
 
     @property
     def expired(self) -> int:
@@ -86,12 +88,19 @@ class Witness:
     """Looks on, in threads of its own."""
 
     def __init__(
-        self, catalog_properties: Mapping[str, str], bootstrap_servers: str, topic: str, seed: int
+        self,
+        catalog_properties: Mapping[str, str],
+        bootstrap_servers: str,
+        topic: str,
+        seed: int,
+        maintainer: str | None = None,
     ) -> None:
+        """`maintainer` is whose rewrites are that name no job of ours, or None where they are some writer's."""
         self.tables: dict[str, SeenTable] = {}
         self.announced: dict[str, dict[int, int]] = {}
         """Table uuid → snapshot → the broker's time of its first announcement."""
         self.intents: dict[str, list[Said]] = {}
+        self.windows: dict[str, list[SaidOfWindow]] = {}
         self.unreadable_messages = 0
         self.latencies_ms: list[float] = []
         """From the change in PostgreSQL to the snapshot that holds it, row by row."""
@@ -104,6 +113,7 @@ class Witness:
         self._properties = dict(catalog_properties)
         self._servers = bootstrap_servers
         self._topic = topic
+        self._maintainer = maintainer
         self._random = random.Random(seed)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -200,13 +210,13 @@ class Witness:
         if head is None:
             return
         live = lake.live(table, head)
-        commit = lake.commit_of(head, lake.change(table, head))
+        commit = lake.commit_of(head, lake.change(table, head), self._maintainer)
         self._missed.append(f"{seen.name}: what came shortly before snapshot {head.snapshot_id} was not seen")
         seen.live, seen.commits[head.snapshot_id] = live, commit
 
     def _take(self, table: Table, seen: SeenTable, snapshot: Snapshot, rows: lake.Rows) -> None:
         change = lake.change(table, snapshot)
-        commit = lake.commit_of(snapshot, change)
+        commit = lake.commit_of(snapshot, change, self._maintainer)
         touched = {touch.partition for touch in commit.touches or ()}
         before = [file for file in seen.live.values() if file.partition in touched]
         live = dict(seen.live)
@@ -221,7 +231,11 @@ class Witness:
                 Rewritten(snapshot.snapshot_id, key, _data_files(before, key), _data_files(after, key))
                 for key in sorted(touched)
             ]
-        if not commit.is_ours:
+        written_bytes = sum(file.size_bytes for file in change.added)
+        if commit.is_ours:
+            seen.bytes_rewritten += written_bytes
+        else:
+            seen.bytes_ingested += written_bytes
             self._time_rows(snapshot, change)
         seen.live = live
         seen.commits[snapshot.snapshot_id] = commit
@@ -294,11 +308,12 @@ class Witness:
                 quiet = not messages
                 for message in messages:
                     if message.error() is None:
-                        self._hear(message.timestamp()[1], message.value())
+                        self.hear(message.timestamp()[1], message.value())
         finally:
             consumer.close()
 
-    def _hear(self, at_ms: int, value: bytes | None) -> None:
+    def hear(self, at_ms: int, value: bytes | None) -> None:
+        """Take in one message of the control topic."""
         try:
             event = decode(value)
         except EventError:
@@ -311,6 +326,8 @@ class Witness:
                 self.intents.setdefault(event.table_uuid, []).append(Said(at_ms, event))
             case None:
                 pass
+            case _:
+                self.windows.setdefault(event.table_uuid, []).append(SaidOfWindow(at_ms, event))
 
     # At the end
 

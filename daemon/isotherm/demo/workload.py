@@ -2,7 +2,8 @@
 
 Order times run faster than the clock, from so far in the past that they never overtake it: hours of the shop go by
 in seconds, and its hourly partitions go cold while somebody watches. Most rows are of the present hour, some are a
-little late, and now and then an old order is changed. Seeded: the same seed trades the same things in the same order
+little late. Every few seconds an order is entered that is many hours old, or an old one is changed: both go into
+partitions that are cold by then. Seeded: the same seed trades the same things in the same order
 (not at the same times).
 
 `changed_at` is the clock when a row was written last; the witness reads from it how long a change took to the lake.
@@ -29,6 +30,8 @@ RECENT_HOURS = 2
 cold soon after."""
 REMEMBERED = 4000
 """Orders that may still be changed; older ones are left alone."""
+OLD_HOURS = (4.0, 40.0)
+"""How late an order of long ago is entered: up to as old as orders are that still change."""
 NEVER_NEARER = timedelta(hours=1)
 """Order time stays this far behind the clock."""
 LONGEST_DEMO_S = 3600
@@ -51,6 +54,8 @@ class Pace:
     """Orders that come up to an hour late."""
     old_changes_per_s: float = 0.15
     """Changes to orders of long ago."""
+    old_orders_per_s: float = 0.15
+    """Orders of long ago that are entered only now, as from a branch that was offline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,9 @@ class Workload:
             self._change_order(cursor, self._recent_order())
         if chance() < self.pace.old_changes_per_s / self.pace.orders_per_s:
             self._change_order(cursor, self._random.choice(self._orders))
+        if chance() < self.pace.old_orders_per_s / self.pace.orders_per_s:
+            hours = self._random.uniform(*OLD_HOURS)
+            self._new_order(cursor, self.order_time() - timedelta(hours=hours))
         if chance() < 0.08:
             self._cancel_order(cursor, self._recent_order())
         if chance() < 0.15:

@@ -96,6 +96,12 @@ class JavaTable:
             raise TableChanged(f"{now.name} has another schema or partition spec than when it was looked at")
 
     @property
+    def head(self) -> int | None:
+        """The current snapshot of main, as the table was loaded here."""
+        snapshot = self.table.currentSnapshot()
+        return None if snapshot is None else int(snapshot.snapshotId())
+
+    @property
     def properties(self) -> dict[str, str]:
         """The table's properties, as Java has them now: a commit loads them again."""
         properties: dict[str, str] = json.loads(

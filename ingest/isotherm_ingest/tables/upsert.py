@@ -7,6 +7,7 @@ why this is no MERGE.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -92,6 +93,21 @@ class Upsert:
         self._session.catalog.dropTempView(LOCATED)
         self._java.close()
 
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether somebody has committed to the table since it was looked at, as maintenance may while rows are read."""
+        return self._java.head != self._now.head
+
+    @cached_property
+    def _rows(self) -> list[Any]:
+        """The files that the workers have written, as Java has them."""
+        return self._java.data_files(self._done.files)
+
+    @property
+    def row_partitions(self) -> frozenset[PartitionKey]:
+        """Where rows were written: known before any is located, and mostly where the old ones are."""
+        return frozenset(self._key_of(file) for file in self._rows)
+
     def locate(self) -> Located:
         """Find the rows of the keys."""
         head = self._now.head
@@ -138,7 +154,7 @@ class Upsert:
             if located.deleted and self._now.head is not None:
                 where = self._java.condition("") if self._now.is_altered else condition
                 change = DeleteFiles(self._java).write(located.deleted, self._now.head, where)
-            rows = [*self._java.data_files(self._done.files), *filled]
+            rows = [*self._rows, *filled]
             say(located.partitions | {self._key_of(file) for file in rows})
         except BaseException:
             self._java.forget([*filled, *change.deletes])

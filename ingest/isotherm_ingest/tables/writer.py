@@ -20,7 +20,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALI
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import Sent
-from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
+from isotherm_ingest.failures import Overtaken, Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
@@ -178,10 +178,14 @@ class TableWriter:
     ) -> tuple[Committed, Place] | Place:
         """Try until it is in; gives what came of it, or the table's place where it turned out to have it already."""
         summary = self._summary(portion, look, boundary_ms)
-        attempt = 1
+        attempt, is_new = 1, False
         while True:
             try:
-                return self._try(look, done, summary, intent), look.place
+                return self._try(look, done, summary, intent, is_new=is_new), look.place
+            except Overtaken:
+                # Between the look and here the rows were read and decoded. What was found in a table of then would be
+                # refused for each file that maintenance has replaced meanwhile; no intent kept it from that yet.
+                is_new = True
             except Exception as err:
                 fate = verdict(err)
                 landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
@@ -191,20 +195,26 @@ class TableWriter:
                     raise
                 attempt += 1
                 self._tell_again(look, intent.now, attempt, err)
-                following = self._looking.again(portion, look)
-                if isinstance(following, Place):
-                    return following
-                look = following
+            following = self._looking.again(portion, look)
+            if isinstance(following, Place):
+                return following
+            look = following
 
-    def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> Committed:
+    def _try(
+        self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing", *, is_new: bool
+    ) -> Committed:
+        """Commit once. Where the look is not new (`is_new`), and the table moved on since, Overtaken asks for another."""
         if self._stream.mode == "changelog":
             table = JavaTable(self._sessions.own, self._target, look.now)
             intent.is_asked = True
             return table.append(done.files, summary)
         upsert = self._make_upsert(self._sessions.own, self._tools.lake, look, done)
         try:
+            if upsert.is_overtaken and not is_new:
+                raise Overtaken(f"{self.name} has moved on since it was looked at")
+            intent.renew(upsert.row_partitions)
             located = upsert.locate()
-            intent.renew(located.partitions)
+            intent.name(located.partitions)
             return upsert.write(located, summary, intent.widen)
         finally:
             upsert.close()
@@ -275,17 +285,26 @@ class _Standing:
         self._close("committed")
 
     def renew(self, partitions: frozenset[PartitionKey]) -> None:
-        """Begin an attempt, which touches these partitions, if any."""
-        if partitions or self.now is not None:
-            self.now = self._intents.open(self._table, tuple(sorted(partitions)), self.now)
+        """Begin an attempt, which touches these partitions, if any, beside those of the attempt before."""
+        if self.now is None:
+            self.name(partitions)
+        else:
+            before = self.now.partitions
+            named = None if before is None else tuple(sorted(partitions | set(before)))
+            self.now = self._intents.open(self._table, named, self.now)
+
+    def name(self, partitions: frozenset[PartitionKey]) -> None:
+        """The attempt touches these partitions, too."""
+        if self.now is None:
+            if partitions:
+                self.now = self._intents.open(self._table, tuple(sorted(partitions)))
+        elif self.now.partitions is not None and partitions - set(self.now.partitions):
+            named = partitions | set(self.now.partitions)
+            self.now = self._intents.widen(self.now, tuple(sorted(named)))
 
     def widen(self, partitions: frozenset[PartitionKey]) -> None:
         """The attempt touches these partitions, which may be more, and is committed now."""
-        named = tuple(sorted(partitions))
-        if self.now is None:
-            self.now = self._intents.open(self._table, named)
-        elif self.now.partitions is not None and partitions - set(self.now.partitions):
-            self.now = self._intents.widen(self.now, named)
+        self.name(partitions)
         self.is_asked = True
 
     def _close(self, outcome: str) -> None:

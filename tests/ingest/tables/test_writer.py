@@ -269,13 +269,29 @@ def test_a_rollback_that_wins_the_race_is_not_hidden_by_what_is_said_of_another_
     assert vector(table) == {TOPIC: {0: 7}, other: {0: 2}}
 
 
-def test_an_intent_names_what_was_found_and_then_what_was_written(writer, upserts, broker):
+def test_an_intent_names_what_was_written_before_anything_is_located_and_then_what_was_found(
+    writer, upserts, broker
+):
+    """What names the partitions of its rows so early loses no race for them while it locates, however long that takes."""
+    located = []
+    locate = upserts.locate
+    upserts.locate = lambda: located.extend(broker.sent) or locate()
     upserts.fates = [upserts.lands]
     written(writer, portion(0, 5))
 
     events = [decode(record.value) for record in broker.sent]
-    assert [event.partitions for event in events] == [(FOUND,), (FOUND, WRITTEN), (FOUND, WRITTEN)]
+    assert [event.partitions for event in events] == [(WRITTEN,), (FOUND, WRITTEN), (FOUND, WRITTEN)]
+    assert [decode(record.value).partitions for record in located] == [(WRITTEN,)]
     assert [event.state for event in events] == ["open", "open", "closed"]
+
+
+def test_a_write_that_is_computed_again_names_all_that_it_named_before(writer, upserts, broker):
+    upserts.fates = [fails(CONFLICT), upserts.lands]
+    written(writer, portion(0, 5))
+
+    events = [decode(record.value) for record in broker.sent]
+    again = [event.partitions for event in events if (event.state, event.attempt) == ("open", 2)]
+    assert again == [(FOUND, WRITTEN)]
 
 
 def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
@@ -289,6 +305,19 @@ def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
     recomputed = metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
     assert recomputed == MAX_ATTEMPTS - 1
     assert rows(table) == 0
+
+
+def test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more(
+    writer, upserts, broker, metrics
+):
+    """Nothing is located in a table of before, and nothing counts as computed again. It looks once, not for ever."""
+    upserts.is_overtaken, upserts.fates = True, [upserts.lands]
+
+    assert written(writer, portion(0, 5)) == 1
+
+    assert (upserts.made, upserts.tried) == (2, 1)
+    assert told(broker)[-1] == ("closed", 1, "committed")
+    assert not metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
 
 
 def test_files_are_deleted_where_no_commit_was_ever_asked_for(writer, upserts, broker, tmp_path):
