@@ -25,7 +25,7 @@ def test_a_command_is_completed(module, program, begun, completed, shell):
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    code = f"import sys; sys.argv = [{program!r}]; from {module} import {'main' if 'start' in module else 'app'} as run; run()"
+    code = f"import sys; sys.argv = [{program!r}]; from {module} import {'main' if 'entry_point' in module else 'app'} as run; run()"
     told = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True, check=True
     )
