@@ -31,7 +31,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executors import Executor, Executors
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.kafka import control_topic

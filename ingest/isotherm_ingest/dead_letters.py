@@ -17,7 +17,7 @@ import pyarrow as pa
 from isotherm.runtime import logs
 from isotherm_ingest.kafka import Broker, Record, TooLargeError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 _POSITION = ("isotherm.topic", "isotherm.partition", "isotherm.offset")
 _OURS = ("isotherm.reason", "isotherm.error", "isotherm.pipeline", *_POSITION, "isotherm.timestamp")

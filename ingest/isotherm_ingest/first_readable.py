@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.reading import CANNOT_UNPACK, reader_properties
 
 ANSWER_S = 15.0

@@ -28,8 +28,8 @@ from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.first_readable import first_readable
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 
 TIMEOUT_S = 15.0
 """For one request. Longer than a leader election; the batch is retried after that."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.plan.known import Known, OfAnother, is_table
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 
 def of_topics(marks: Mapping[Position, Mark], ids: Mapping[str, str]) -> dict[Position, Mark]:

@@ -23,7 +23,7 @@ from isotherm.runtime import logs
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
 from isotherm_ingest.mark_text import Mark, decoded, encoded, unmarked
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 PIECE_BYTES = 300_000
 """Of one commit; a broker refuses one that is larger than a message may be (a megabyte by default)."""

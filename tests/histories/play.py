@@ -20,7 +20,7 @@ from histories.made_up import MadeUp
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.observations import Observation, StateDrifted, TableGone, TableScanned, TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.service.loop import Service

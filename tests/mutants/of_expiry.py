@@ -336,7 +336,7 @@ MUTANTS = (
         "iceberg/expiry.py",
         "staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))",
         "staying = set()",
-        "iceberg/test_expiry_beside_refs.py::test_a_tag_that_comes_in_between_is_not_dropped",
+        "iceberg/test_expiry_leaves_what_refs_need.py::test_a_tag_that_comes_in_between_is_not_dropped",
     ),
     Mutant(
         "what a rollback made the head is expired",
@@ -350,21 +350,21 @@ MUTANTS = (
         "iceberg/expiry.py",
         "one in behind and one not in named and kept.get(one, 0) <= now_ms",
         "one in behind",
-        "iceberg/test_expiry_beside_refs.py::test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go",
+        "iceberg/test_expiry_leaves_what_refs_need.py::test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go",
     ),
     Mutant(
         "a snapshot that is not behind main is expired",
         "iceberg/expiry.py",
         "one in behind and one not in named and kept.get(one, 0) <= now_ms",
         "one not in named and kept.get(one, 0) <= now_ms",
-        "iceberg/test_expiry_beside_refs.py::test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go",
+        "iceberg/test_expiry_leaves_what_refs_need.py::test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go",
     ),
     Mutant(
         "what a branch keeps of its history is expired",
         "iceberg/expiry.py",
         "one in behind and one not in named and kept.get(one, 0) <= now_ms",
         "one in behind and one not in named",
-        "iceberg/test_expiry_beside_refs.py::test_a_branch_keeps_of_its_history_what_it_states",
+        "iceberg/test_expiry_leaves_what_refs_need.py::test_a_branch_keeps_of_its_history_what_it_states",
     ),
     Mutant(
         "a lost answer counts as done",

@@ -33,7 +33,7 @@ from isotherm.daemon import BUSY_PAUSE_S
 from isotherm.demo.stack import find_java, jar_paths
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compactions
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.parquet.table_description import described

@@ -8,7 +8,7 @@ from typing import Any
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Refusal
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 
 NAME = "db.t"
 OURS = PartitionKey('{"1000":"a b/c"}')

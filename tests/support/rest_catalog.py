@@ -18,7 +18,7 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.demo.stack import Process, jar_paths
 from isotherm.demo.stack.kafka import java_command
 from isotherm.iceberg.catalog import connect
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig, ExecutorsConfig, LocalExecutorConfig

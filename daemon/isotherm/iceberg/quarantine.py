@@ -1,5 +1,7 @@
 """The quarantine of a table in its store: what lies there, and how files get in and out. Decides nothing.
 
+What `remover` has judged is deleted here too, or moved (`Taking.take`).
+
 A file is moved with every care for the disk of this machine, where a link may lead out of the table's location, and is
 never written over another one.
 """

@@ -10,8 +10,8 @@ from dataclasses import replace
 from isotherm.runtime import clock, logs
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.plan.cut_backs import Cut, Since, with_cut
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.topics import Topic
 
 

@@ -6,10 +6,10 @@ are of no concern.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import Stretches
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.reading import damage_in
 
 

@@ -30,10 +30,10 @@ from isotherm_ingest.mark_text import names_of
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.plan.catching_up import CatchingUp, Lacks
 from isotherm_ingest.plan.holes import Hole, Lost
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.topics import COMPACTED, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.tools import Tools

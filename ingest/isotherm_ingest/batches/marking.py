@@ -8,7 +8,7 @@ from isotherm_ingest.known_in_marks import known_of, named, of_topics, with_know
 from isotherm_ingest.mark_text import Mark
 from isotherm_ingest.marks import Marks
 from isotherm_ingest.plan.known import Known
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.topics import Topic
 
 REMIND_EVERY_S = 3_600.0

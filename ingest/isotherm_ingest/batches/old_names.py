@@ -6,7 +6,7 @@ from isotherm.runtime import logs
 from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.known_in_marks import named
 from isotherm_ingest.mark_text import Mark, names_of
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 OLD_NAMES = (
     "tables of new names that are quiet are built with their next message, and what came meanwhile is no other table's if the "

@@ -16,8 +16,8 @@ from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letters import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.workers.decoding import UNREADABLE

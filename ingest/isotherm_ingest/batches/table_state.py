@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from isotherm_ingest.plan.cut_backs import Since
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known, is_table
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.resume_or_halt import OnHole, Place
 from isotherm_ingest.plan.retries import more
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.writer import TableWriter
 

@@ -20,11 +20,11 @@ from isotherm_ingest.batches.table_state import Front, TableState, least, needs
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.portion import Behind, Done, Halted, Portion, Ready
 from isotherm_ingest.tables.sessions import Sessions

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.known import Known
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.stretches import readable
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 
 Lacks = Mapping[str, Mapping[Position, tuple[int, int]]]
 """By table, what it lacks of each Kafka partition."""

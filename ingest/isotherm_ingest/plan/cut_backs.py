@@ -8,7 +8,7 @@ of which cut it knows, by when that was seen. Of what knows of no later cut, onl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 MOST = 10
 """Of one partition. Who has not looked at a table for so many cuts finds those of before together with the oldest of them."""

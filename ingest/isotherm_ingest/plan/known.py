@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from isotherm_ingest.plan.cut_backs import Since, left_of, unknown_to
 from isotherm_ingest.plan.holes import Hole, Lost
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 
 CUT = "*"
 """Behind the beginning of a uuid, where no more of it is known: the marks of a topic with very many tables have no room."""

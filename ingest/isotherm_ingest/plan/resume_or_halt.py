@@ -12,9 +12,9 @@ from typing import Literal
 from isotherm_ingest.plan.cut_backs import Cut, Since, left_of, newest_of, unknown_to, unread
 from isotherm_ingest.plan.holes import Hole, Lost
 from isotherm_ingest.plan.known import Known, is_other, is_table
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 
 OnHole = Literal["halt", "backfill", "accept"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 Name = TypeVar("Name")
 Ranges = dict[Position, tuple[int, int]]

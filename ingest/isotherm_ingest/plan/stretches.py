@@ -5,7 +5,7 @@ Whatever needs a message of one lacks changes: a hole, as where retention has pa
 
 from collections.abc import Mapping
 
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 Stretches = Mapping[Position, Mapping[int, int]]
 """By Kafka partition, the first offset of each stretch and the one after its last."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from isotherm_ingest.plan.cut_backs import Cut, Cuts, Since, left_of, unknown_to
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.stretches import Stretches
+from isotherm_ingest.plan.topic_partition import Position
 
 Item = TypeVar("Item")
 

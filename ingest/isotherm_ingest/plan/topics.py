@@ -7,11 +7,11 @@ step. A table that was not is behind, and is brought up to the front by itself.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.plan.stretches import goes_on, readable
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 
 COMPACTED = (
     "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "

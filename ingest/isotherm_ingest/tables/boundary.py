@@ -8,7 +8,7 @@ that is read to its end holds nothing back. Never decreasing, never more than `M
 from collections.abc import Collection, Mapping
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 
 def advance(running: Mapping[Position, int], batch: Mapping[Position, int]) -> dict[Position, int]:

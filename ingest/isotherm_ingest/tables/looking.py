@@ -18,10 +18,10 @@ from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.known import is_table
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.resume_or_halt import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.boundary import advance, valid_through

@@ -16,7 +16,7 @@ from isotherm.contract.summary import (
     property_name,
     valid_through_of,
 )
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 Vector = Mapping[str, Mapping[int, int]]
 """Topic → Kafka partition → next offset that is needed."""

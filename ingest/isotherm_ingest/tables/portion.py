@@ -9,9 +9,9 @@ import pyarrow as pa
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.known import Known
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.workers.survey import Survey

@@ -8,7 +8,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.files import logged
 from isotherm_ingest.workers.partitions import partition_columns, without_partition
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample

@@ -15,8 +15,8 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from isotherm.runtime.kafka_client import kafka_client
-from isotherm_ingest.plan.position import Position
 from isotherm_ingest.plan.shares import Ranges
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.raw_messages import RAW
 
 SILENT_S = 30.0

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from isotherm.contract.boundary import BOUNDARY_QUANTILE
 from isotherm_ingest.decode.debezium_messages import kept_names
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from isotherm_ingest.decode.debezium_messages import Decoder
-from isotherm_ingest.plan.position import Position
+from isotherm_ingest.plan.topic_partition import Position
 
 Route = tuple[str, int]
 """A topic, and the number of a schema."""

@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet.table_description import described
 from support.one_partition import NAME, OURS, finished, on_disk

@@ -16,7 +16,7 @@ import pytest
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.parquet.table_description import described
 from support.one_partition import NAME, OURS, finished
 from support.rewrites import fork_servers_of, until_it_rewrites
@@ -106,7 +106,7 @@ def test_it_is_kept_for_a_while_after_the_last_job_and_no_longer(
     executor.poll()
     assert len(fork_servers_of(os.getpid())) == 1
 
-    monkeypatch.setattr("isotherm.iceberg.compaction.local_executor.WARM_S", 0)
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.WARM_S", 0)
     executor.poll()
 
     assert fork_servers_of(os.getpid()) == []
@@ -187,7 +187,7 @@ def test_it_may_have_ended_unheard_while_another_job_ran(
 def test_one_that_hangs_begins_no_job_that_was_cancelled_and_is_replaced(
     catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isotherm.iceberg.compaction.local_executor.LAST_WAIT_S", 0)
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.LAST_WAIT_S", 0)
     executor, description = LocalExecutor(), described(catalog.load_table(NAME).metadata)
     executor.start(job, description, catalog.properties)
     assert isinstance(finished(executor, job), Rewrite)

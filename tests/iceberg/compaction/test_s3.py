@@ -20,7 +20,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction.local_copy import AHEAD
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet.table_description import described
 from isotherm.service.ports import Refused

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.local_executor import LocalExecutor
+from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.spark_answer import answer_of
 
 PACKAGE = "isotherm"

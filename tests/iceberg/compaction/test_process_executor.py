@@ -17,7 +17,7 @@ import pytest
 from isotherm.contract.paths import normalised
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.local_executor import (
+from isotherm.iceberg.compaction.process_executor import (
     GRACE_S,
     LAST_WAIT_S,
     LocalExecutor,
@@ -147,7 +147,7 @@ def test_a_child_dies_with_its_parent(
     program.write_text(
         textwrap.dedent(f"""
         import pickle, sys
-        from isotherm.iceberg.compaction.local_executor import LocalExecutor
+        from isotherm.iceberg.compaction.process_executor import LocalExecutor
         if __name__ == "__main__":
             executor = LocalExecutor()
             job = pickle.loads({pickle.dumps(stuck)!r})

@@ -1,4 +1,4 @@
-"""Where in Kafka: what offsets are kept by."""
+"""The partition of a topic: what offsets are kept by."""
 
 Position = tuple[str, int]
 """A Kafka partition: topic and number."""
