@@ -84,5 +84,5 @@ install_uv
 # uv compiles nothing. Where PYTHONDONTWRITEBYTECODE is set, as in many images, every process would compile what it
 # imports again, which takes a command longer than its answer. So what commands and the daemon import is compiled once.
 env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m isotherm.entry_point policy schema >/dev/null
-env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -c 'import isotherm.daemon, isotherm.audit.reader'
+env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -c 'import isotherm.daemon, isotherm.audit.evidence_reader'
 wanted >"$stamp"
