@@ -6,12 +6,12 @@ import pytest
 
 from isotherm.clients.listing import files_below
 from isotherm.clients.local_files import NoRegularFileError, opened
+from isotherm.clients.metadata_ends import ends_of
 from isotherm.clients.one_attempt import GCS_TRIES_FOR
 from isotherm.clients.retries import is_no_answer, is_transient
 from isotherm.clients.storage import (
     RetryingFileIO,
     UnsafeLocationError,
-    ends_of,
     properties_with_retries,
 )
 from support.lab import Lab, uuid_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isotherm.clients import storage
+from isotherm.clients import metadata_ends
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
@@ -361,7 +361,7 @@ def test_a_version_that_cannot_be_read_holds_up_no_other_and_of_a_large_one_litt
     read = []
 
     def ends(*asked):
-        read.append(max(map(len, said := storage.ends_of(*asked))))
+        read.append(max(map(len, said := metadata_ends.ends_of(*asked))))
         return said
 
     monkeypatch.setattr(metadata_folder, "ends_of", ends)

@@ -392,4 +392,25 @@ MUTANTS = (
         "if False:",
         STORE + "test_on_a_disk_no_empty_folder_is_left_in_quarantine",
     ),
+    Mutant(
+        "a delete whose answer was lost is sent again, whatever has the name by then",
+        "clients/retries.py",
+        "                answer = retried(action) if again else action()\n",
+        "                answer = retried(action)\n",
+        "iceberg/test_lost_answers_of_deletes.py::test_what_was_written_under_the_name_since_stays[True]",
+    ),
+    Mutant(
+        "an orphan's delete whose answer was lost is sent again",
+        "iceberg/quarantine.py",
+        "            if self._causes[path] in FOUND:\n",
+        "            if False:\n",
+        "iceberg/test_lost_answers_of_deletes.py::test_what_was_written_under_the_name_since_stays[False]",
+    ),
+    Mutant(
+        "a person gets the newest file of a name, whatever the table names",
+        "iceberg/restoring.py",
+        "            named = sizes.get(name_of(file.origin), set())\n",
+        "            named: set[int] = set()\n",
+        "iceberg/test_lost_answers_of_deletes.py::test_of_two_files_of_one_name_a_person_gets_the_one_that_the_table_names",
+    ),
 )

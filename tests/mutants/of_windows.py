@@ -185,7 +185,7 @@ MUTANTS = (
         "service/rounds/windows.py",
         "            if self._room() <= 0:\n",
         "            if False:\n",
-        "service/jobs/test_granted_windows.py::test_no_more_tables_are_asked_for_than_a_few_beside_the_slots",
+        "service/jobs/test_granted_windows.py::test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn",
     ),
     Mutant(
         "a writer waits for a slot until its window is half over",

@@ -24,6 +24,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.clients.retries import store_of
+from isotherm.clients.storage import delete_once
 from isotherm.contract.paths import is_local, is_plain, normalised
 
 COPIED_AT_ONCE_BYTES = 5 * 10**9
@@ -91,7 +92,7 @@ def move(
     if size_of(io, target) != was.size_bytes:
         raise OSError(f"{target} is there no more: somebody puts it back just now")
     with suppress(FileNotFoundError):
-        io.delete(source)
+        delete_once(io, source)
     return was.size_bytes
 
 
@@ -122,7 +123,7 @@ def bring_back(io: FileIO, place: str, origin: str) -> int:
     if size_of(io, origin) != size_bytes:
         raise OSError(f"{origin} is there no more: somebody takes it away just now")
     with suppress(FileNotFoundError):
-        io.delete(place)
+        delete_once(io, place)
     return size_bytes
 
 

@@ -132,6 +132,10 @@ class Store:
         """
         return self._asked(lambda: self._patience.within(action, size_bytes))
 
+    def once(self, action: Callable[[], T]) -> T:
+        """The result of a request that is not sent again, whatever comes of it. Raises OSError: as above."""
+        return self._asked(lambda: self._patience.within(action, 0), again=False)
+
     def sent(self, action: Callable[[], T], size_bytes: int) -> T:
         """The result of an upload of so many bytes, which must be over within some time. Raises OSError: as above."""
         return self._asked(lambda: self._patience.sent(action, size_bytes))
@@ -143,13 +147,13 @@ class Store:
         """
         return self._asked(lambda: self._patience.listed(action))
 
-    def _asked(self, action: Callable[[], T]) -> T:
+    def _asked(self, action: Callable[[], T], *, again: bool = True) -> T:
         left_s = self._breaker.left_s
         if left_s > 0:
             raise OSError(f"{self.name} did not answer; it is asked again in {left_s:.0f} s")
         try:
             with of_the_store():
-                answer = retried(action)
+                answer = retried(action) if again else action()
         except OSError as err:
             if is_shortage(err):
                 short = f"this process has no file ({open_files.limit()} at most) or no memory left"

@@ -36,14 +36,10 @@ from isotherm.clients import azure
 from isotherm.clients.connected import CONNECTED
 from isotherm.clients.local_files import LocalFile
 from isotherm.clients.metadata_file import (
-    END_BYTES,
-    GZIP_MAGIC,
-    MAX_PACKED_BYTES,
     METADATA_NAMES,
     MetadataFile,
     newest_of,
     opened,
-    unpacked_ends,
 )
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
@@ -211,28 +207,29 @@ class RetryingFileIO(PyArrowFileIO):
             # One that was given up may be done later: no name is used twice.
             store_of(path, self.properties).ask(attempt)
 
+    def delete_once(self, location: str) -> None:
+        """Delete a file whose name somebody may use again; where the answer is lost, whoever asks looks before they ask again.
 
-def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
-    """The first and the last bytes of a version of the metadata, of which no more is read, unless it is packed.
+        A second request could delete what was put back, or written, in between.
 
-    Raises:
-        OSError: the store does not answer, or refuses; FileNotFoundError where the file is not there.
-    """
+        Raises:
+            FileNotFoundError: it is not there.
+            UnsafeLocationError: the location may name another file than it says.
+        """
+        path = _plain(location)
+        self._note_use()
+        if is_local(path):
+            super().delete(location)
+        else:
+            store_of(path, self.properties).once(lambda: super(RetryingFileIO, self).delete(location))
 
-    def read() -> tuple[bytes, bytes]:
-        file = (
-            PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
-        )
-        if isinstance(file, PyArrowFile) and is_local(location):
-            file = LocalFile(file)
-        with file.open() as stream:
-            head = bytes(stream.read(END_BYTES))
-            if head.startswith(GZIP_MAGIC):
-                return unpacked_ends(head + bytes(stream.read(MAX_PACKED_BYTES)))
-            stream.seek(max(len(file) - END_BYTES, 0))
-            return head, bytes(stream.read(END_BYTES))
 
-    return read() if is_local(location) else store_of(location, io.properties).ask(read, MAX_PACKED_BYTES)
+def delete_once(io: FileIO, location: str) -> None:
+    """The same through any client: one that is not ours sends again what it likes."""
+    if isinstance(io, RetryingFileIO):
+        io.delete_once(location)
+    else:
+        io.delete(location)
 
 
 class UnsafeLocationError(ValueError):

@@ -67,7 +67,8 @@ def _restored(config: IsothermConfig, table: str, wanted: Sequence[str]) -> Rest
         files = restorable(loaded, _homes(config, loaded))
     if ALL not in wanted:
         files = _chosen(table, files, wanted)
-    restored, failed = restore(loaded, files)
+    with Status(Text(f"putting files of {table} back"), console=err), translated(f"table {table}"):
+        restored, failed = restore(loaded, files)
     old = tuple(path for path, at_ms in restored.items() if at_ms < now_ms() - YOUNG_MS)
     return RestoreAnswer(table, tuple(restored), failed, old)
 

@@ -13,8 +13,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
+from isotherm.clients.metadata_ends import ends_of
 from isotherm.clients.metadata_file import Version, version_of
-from isotherm.clients.storage import ends_of
 from isotherm.contract.paths import is_plain, normalised, taken_for
 from isotherm.contract.summary import committed_at_of
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of

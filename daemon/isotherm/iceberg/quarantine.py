@@ -24,9 +24,9 @@ from isotherm.clients.moving import (
     remove_empty_folders,
     size_of,
 )
-from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.clients.storage import REQUESTS_AT_ONCE, delete_once
 from isotherm.contract.paths import normalised
-from isotherm.core.deletion import Cause, Finding, Verdict, held_by, name_of
+from isotherm.core.deletion import FOUND, Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
 from isotherm.core.quarantine import fits, folder_in, is_too_long, origin_of, place_for
 from isotherm.iceberg.fingerprints import Numbered
@@ -173,7 +173,10 @@ class Taking:
             self.moved[path] = target, size_bytes
             return
         try:
-            io.delete(path)
+            if self._causes[path] in FOUND:
+                delete_once(io, path)
+            else:
+                io.delete(path)
             if home is not None and self._causes[path] is Cause.QUARANTINED:
                 remove_empty_folders(path, folder_in(home))
         except FileNotFoundError:

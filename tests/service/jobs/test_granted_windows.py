@@ -8,7 +8,7 @@ from isotherm.contract.summary import JOB_ID, WINDOW_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.rounds.windows import ASKED_BESIDE, MOST_TRIES, REST
+from isotherm.service.rounds.windows import COUNTED_TRIES, MOST_TRIES, REST
 from support.granting import ASKING, Shop
 from support.in_process import AtOnce, InProcess
 from support.lab import of, started, uuid_of
@@ -219,7 +219,7 @@ def test_what_is_said_again_of_a_window_that_was_closed_is_not_answered(shop, da
     assert shop.closed() == ["done"]
 
 
-def test_no_more_tables_are_asked_for_than_a_few_beside_the_slots(tmp_path):
+def test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn(tmp_path):
     """Whoever has granted would wait for nothing."""
     shop = Shop(tmp_path, threads=AtOnce())
     shops = [shop] + [
@@ -235,10 +235,10 @@ def test_no_more_tables_are_asked_for_than_a_few_beside_the_slots(tmp_path):
     turns(service, 6)
 
     found = shop.said(WindowRequested)
-    assert len(found) == shop.lab.config.executors.local.jobs_at_once + ASKED_BESIDE
+    assert len(found) == shop.lab.config.executors.local.jobs_at_once
     assert len({one.table for one in found}) == len(found)
     # Who did not answer comes after those that nobody has asked.
-    for _ in range(3 * (MOST_TRIES + 3)):
+    for _ in range(len(shops) * (COUNTED_TRIES + 1)):
         shop.lab.ahead_ms += 31_000
         turns(service, 2)
     assert {one.table for one in shop.said(WindowRequested)} == {".".join(one.table.name()) for one in shops}

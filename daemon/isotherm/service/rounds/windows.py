@@ -33,12 +33,14 @@ REST = 10
 the time at most. Ingest grants no more either."""
 MOST_TRIES = 20
 """So often writers are asked in a row, each time once half of the window is over: ten minutes, with windows of a minute."""
-ASKED_BESIDE = 2
-"""So many more tables are asked for than there are free slots: a writer may take a while, or be gone."""
+COUNTED_TRIES = 3
+"""A table whose writers have not answered so many requests in a row takes no place from others: they may be gone."""
 NO_SLOT_S = 5.0
 """Writers wait so long at most for a slot, after they have granted."""
 CLOSED_AT_ONCE = 20
 """Grants that came in vain and are answered in one turn: each answer waits for the broker."""
+MOST_REMEMBERED = 10_000
+"""Tables of which it is known when they were asked for last: some 2 MB."""
 MOST_DOUBLED = 6
 """So often the time is doubled in which writers that did not answer are left alone."""
 BEGIN_EVERY_S = 1.0
@@ -79,10 +81,7 @@ class Windows:
         mine = [
             one for one in tables if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
         ]
-        self._asked_s = {one.uuid: self._asked_s.get(one.uuid, float("-inf")) for one in tables} | {
-            uuid: at_s for uuid, at_s in self._asked_s.items() if uuid in self._not_before_s
-        }
-        for table in sorted(mine, key=lambda one: self._asked_s[one.uuid]):
+        for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
                 return  # whoever granted would wait for nothing; those that waited longest come first the next time
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
@@ -90,8 +89,12 @@ class Windows:
 
     def _room(self) -> int:
         """How many tables more may be asked for now."""
-        waiting = sum(1 for window in self.book if not self._jobs(window))
-        return self.jobs_at_once + ASKED_BESIDE - self.compactions.slots_taken(ExecutorName.LOCAL) - waiting
+        waiting = sum(
+            1
+            for window in self.book
+            if not self._jobs(window) and (window.granted or window.tries <= COUNTED_TRIES)
+        )
+        return self.jobs_at_once - self.compactions.slots_taken(ExecutorName.LOCAL) - waiting
 
     def _ask(self, table: TableId, tries: int) -> bool:
         """Ask the writers of a table; returns whether that was done."""
@@ -128,7 +131,10 @@ class Windows:
             self.book.forget(window)
             self._not_before_s[table.uuid] = self.monotonic_s() + length_ms / 1000
             return False
+        self._asked_s.pop(table.uuid, None)
         self._asked_s[table.uuid] = window.sent_s
+        if len(self._asked_s) > MOST_REMEMBERED:
+            del self._asked_s[next(iter(self._asked_s))]
         self.listen(WindowAsked(window.table, window.window_id, len(keys), int(length_ms)))
         return True
 
@@ -251,7 +257,11 @@ class Windows:
         uuid = window.table.uuid
         waited_s = window.length_s if window.granted_s is None else now_s - window.granted_s
         times = self._unanswered.get(uuid, 0) if end is WindowEnd.UNANSWERED else 0
-        self._unanswered[uuid] = min(times + 1, MOST_DOUBLED) if end is WindowEnd.UNANSWERED else 0
+        self._unanswered.pop(uuid, None)
+        if end is WindowEnd.UNANSWERED:
+            self._unanswered[uuid] = min(times + 1, MOST_DOUBLED)
+        elif end is WindowEnd.NO_SLOT:
+            self._asked_s.pop(uuid, None)  # its turn has not come yet
         self._not_before_s[uuid] = now_s + REST * waited_s * 2**times
         self.listen(WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs))
 
