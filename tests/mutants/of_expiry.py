@@ -10,8 +10,8 @@ MUTANTS = (
     Mutant(
         "a branch that is used again in the race is dropped all the same",
         "iceberg/expiry.py",
-        "    return (uuid, still, *unmoved)",
-        "    return (uuid, still)",
+        "refs=list(over), ",
+        "refs=[], ",
         "iceberg/test_refs_past_their_age.py::test_one_that_is_used_again_meanwhile_is_not_dropped",
     ),
     Mutant(

@@ -357,7 +357,7 @@ def _behind(metadata: TableMetadata) -> set[int]:
 
 
 def _requirements(
-    catalog: Catalog, table: Table, going: Sequence[int], over: Mapping[str, int], now_ms: int
+    catalog: Catalog, table: Table, going: Sequence[int], over: Iterable[str], now_ms: int
 ) -> tuple[TableRequirement, ...]:
     uuid = AssertTableUUID(uuid=table.metadata.table_uuid)
     if isinstance(catalog, RestCatalog):
@@ -367,11 +367,7 @@ def _requirements(
         return (uuid, *seen)
     head_id = table.metadata.current_snapshot_id
     still: Any = AssertStillGoing(snapshot_ids=list(going), refs=list(over), head_id=head_id, at_ms=now_ms)
-    # One that was moved meanwhile is used again: it is not dropped.
-    unmoved = (
-        AssertRefSnapshotId(ref=name, **{"snapshot-id": snapshot_id}) for name, snapshot_id in over.items()
-    )
-    return (uuid, still, *unmoved)
+    return (uuid, still)
 
 
 def _updates(
