@@ -90,7 +90,9 @@ class History:
         elif kind == "put back":
             self.dying(death, lambda: put_back(self.io, self.home, place))
         elif kind == "restore":
-            handle = SimpleNamespace(handle=SimpleNamespace(io=self.io))
+            # No snapshot, so nobody says which of several a table names.
+            table = SimpleNamespace(io=self.io, metadata=SimpleNamespace(snapshots=()))
+            handle = SimpleNamespace(handle=table)
             files = [Restorable(self.home, self.place((NAME, job)), path, 0) for job in JOBS]
             self.dying(death, lambda: restore(handle, files))
         elif kind == "purge":

@@ -50,7 +50,7 @@ def test_a_job_imports_nothing_more(catalog: Any, job: CompactionJob, tmp_path: 
     program = """
         import pickle, sys
         from isotherm.iceberg.compaction import fork_program
-        child.warm_up()
+        fork_program.warm_up()
         before = set(sys.modules)
         from isotherm.iceberg.compaction.rewrite import attempt
         with open(sys.argv[1], "rb") as file:
