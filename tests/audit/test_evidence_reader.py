@@ -229,7 +229,13 @@ def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(cata
 
 
 @pytest.mark.parametrize(
-    "broken", [OSError("503: slow down"), EOFError("read 0 bytes"), SystemError("negative size")]
+    "broken",
+    [
+        OSError("503: slow down"),
+        EOFError("read 0 bytes"),
+        SystemError("negative size"),
+        TypeError("Type not recognized: decimal_9_2"),
+    ],
 )
 @pytest.mark.parametrize("what", ["a manifest list", "a manifest", "a look"])
 def test_what_cannot_be_read_is_not_looked_at(

@@ -236,4 +236,12 @@ MUTANTS = (
         "one.event.length_ms",
         "audit/test_granted_windows.py::test_a_window_is_what_was_asked_for_and_then_granted_by_each",
     ),
+    Mutant(
+        "a daemon that is too busy to ask again holds it against the writers",
+        "service/rounds/windows.py",
+        "end is WindowEnd.UNANSWERED and window.tries >= MOST_TRIES",
+        "end is WindowEnd.UNANSWERED",
+        "service/jobs/test_granted_windows.py::"
+        "test_a_daemon_that_is_too_busy_to_ask_again_does_not_hold_it_against_the_writers",
+    ),
 )

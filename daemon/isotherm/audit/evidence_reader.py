@@ -53,9 +53,10 @@ from isotherm.store.ledger import Ledger
 ROWS_COMPARED = 20
 LOOKERS = 16
 """Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
-UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException, EOFError, SystemError, MemoryError)
-"""A file that is gone, a store that does not answer, or what PyIceberg cannot read: either way the evidence cannot be
-had now. The last three are what its Avro reader raises at an empty file, and at lengths that are none."""
+_BY_AVRO = (TypeError, EOFError, SystemError, MemoryError)
+"""What PyIceberg's reader raises at a type that Java names and explains elsewhere, at an empty file, at lengths that are none."""
+UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException, *_BY_AVRO)
+"""A file that is gone, a store that does not answer, or what PyIceberg cannot read: the evidence cannot be had now."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from isotherm_ingest.plan.known import is_table
 from isotherm_ingest.tables.lake import Lake
 
 GRANT_FOR_S = 2.0
-"""For so long tables are looked at and grants are sent in one turn, in which batches wait. What is left is asked for anew."""
+"""In one turn, tables are looked at and grants are sent for so long; batches wait meanwhile. The daemon asks again for the rest."""
 REST = 10
 """A table that was left alone is not so again before so many times as long has passed."""
 

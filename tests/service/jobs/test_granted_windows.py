@@ -409,6 +409,21 @@ def test_writers_that_never_answer_are_asked_ever_more_rarely(shop, daemon):
     assert counts[0] > 2 * counts[2]
 
 
+def test_a_daemon_that_is_too_busy_to_ask_again_does_not_hold_it_against_the_writers(shop, daemon):
+    asked(shop, daemon)
+    for _ in range(4):
+        daemon.windows.jobs_at_once = 0
+        shop.lab.ahead_ms += 31_000
+        turns(daemon, 1)
+        daemon.windows.jobs_at_once = 1
+        shop.requests()
+        shop.lab.ahead_ms += (REST * LENGTH_S + 1) * 1000
+        turns(daemon, 2)
+        assert len(shop.requests()) == 1
+
+    assert ends(shop) == ["unanswered"] * 4
+
+
 @pytest.mark.parametrize("writer", ["foreign", "old ingest"])
 def test_beside_a_writer_that_grants_none_nobody_is_asked(tmp_path, writer):
     shop = Shop(tmp_path, threads=AtOnce())

@@ -1,4 +1,4 @@
-"""Named types in the Avro schemas of manifests: each name may be explained once, and stands for that wherever it comes again.
+"""Named types in the Avro schemas of manifests. A schema explains a name once, and means that type wherever the name comes again.
 
 A spec with two fields of `decimal(9, 2)`, or of UUIDs, has one name twice. Iceberg's Java writes the second as a mere name,
 which PyIceberg does not understand; PyIceberg explains it twice, which Java refuses. What gives each its own name everybody

@@ -86,8 +86,8 @@ class GrantedWindows:
     _windows: dict[str, GrantedWindow] = field(default_factory=dict)
     """By uuid of the table."""
     _void: dict[str, None] = field(default_factory=dict)
-    """The ids of those that nobody granted before they were over or were asked for anew, the newest last: whoever grants one
-    late is told, once."""
+    """Ids of windows that ended, or were asked for anew, before anybody granted them; the newest last. Whoever grants one late is
+    told once."""
     _granted_in_vain: list[WindowGranted] = field(default_factory=list)
 
     def of(self, uuid: str) -> GrantedWindow | None:

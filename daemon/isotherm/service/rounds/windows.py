@@ -256,9 +256,10 @@ class Windows:
         now_s = self.monotonic_s()
         uuid = window.table.uuid
         waited_s = window.length_s if window.granted_s is None else now_s - window.granted_s
-        times = self._unanswered.get(uuid, 0) if end is WindowEnd.UNANSWERED else 0
-        self._unanswered.pop(uuid, None)
-        if end is WindowEnd.UNANSWERED:
+        # Where this daemon could not ask again, because its slots were taken, that is no fault of the writers.
+        is_deaf = end is WindowEnd.UNANSWERED and window.tries >= MOST_TRIES
+        times = self._unanswered.pop(uuid, 0) if is_deaf else 0
+        if is_deaf:
             self._unanswered[uuid] = min(times + 1, MOST_DOUBLED)
         elif end is WindowEnd.NO_SLOT:
             self._asked_s.pop(uuid, None)  # its turn has not come yet
