@@ -114,6 +114,13 @@ def test_an_intent_counts_in_a_window_too():
     assert judged([asked(), granted()], intents=(intent(104_000),)).verdict is Judged.BROKEN
 
 
+def test_a_job_may_follow_in_a_moment_what_was_written_before_its_window():
+    upsert = (intent(98_000), intent(99_200, "closed"))
+    ours = replace(rewrite(2, 99_900, FIVE), window_ids=("w",))
+
+    assert judged([asked(99_300), granted(99_400)], WRITTEN, ours, intents=upsert).verdict is Judged.PROVED
+
+
 def test_a_window_of_which_the_topic_has_nothing_any_more_proves_nothing():
     assert judged([], announced_since_ms=200_000).verdict is Judged.NOT_PROVABLE
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from isotherm.audit.announcements import FORGOTTEN, TOPIC_AWAY
 from isotherm.audit.evidence import Commit, Evidence, SaidOfWindow, Touch
-from isotherm.audit.intents import MARGIN_MS, told_stories
+from isotherm.audit.intents import MARGIN_MS, open_meanwhile
 from isotherm.contract.events import WindowClosed, WindowGranted, WindowRequested
 
 
@@ -44,9 +44,8 @@ def _against(
     outside = _not_asked(said, touch) or _when(said, commit.committed_at_ms)
     if outside is not None:
         return outside, None
-    for story in told_stories(history):
-        if story.holds(touch.partition, commit.committed_at_ms - MARGIN_MS, history.intent_cap_ms):
-            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before", None
+    if (complaint := open_meanwhile(history, touch.partition, commit)) is not None:
+        return complaint, None
     heads = {one.event.snapshot_id for one in _grants(said) if isinstance(one.event, WindowGranted)}
     for other in before:
         if other.snapshot_id in heads:

@@ -61,6 +61,20 @@ class Story:
         return last.at_ms if last.intent.state == "closed" and last.intent.outcome == "failed" else None
 
 
+def open_meanwhile(history: Evidence, key: PartitionKey, commit: Commit) -> str | None:
+    """The sentence about an intent that named a partition while a commit of ours was made, or None where there was none.
+
+    It was open in the whole margin before. One that was closed in it may have been closed before the last look.
+    """
+    looked_at_ms = commit.committed_at_ms - MARGIN_MS
+    for story in told_stories(history):
+        if all(
+            story.holds(key, at_ms, history.intent_cap_ms) for at_ms in (looked_at_ms, commit.committed_at_ms)
+        ):
+            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before"
+    return None
+
+
 def told_stories(history: Evidence) -> tuple[Story, ...]:
     """Every intent from its first word to its last, in the order of their ids."""
     messages: dict[str, list[Said]] = {}

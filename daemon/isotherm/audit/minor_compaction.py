@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isotherm.audit.evidence import ColdRule, Commit, Evidence, Touch
-from isotherm.audit.intents import MARGIN_MS, told_stories
+from isotherm.audit.intents import open_meanwhile
 
 YOUNG_AT_MOST_MS = 45 * 60_000
 """A file that is as old as this is old, however long the partition must be quiet to be cold."""
@@ -34,10 +34,8 @@ def why_not_beside(
     for other in _written_since(line, touch, commit.committed_at_ms - young_ms):
         if newest is not None and other.sequence_number <= newest:
             return f"it removed files that snapshot {other.snapshot_id} had only just brought", None
-    looked_at_ms = commit.committed_at_ms - MARGIN_MS
-    for story in told_stories(history):
-        if story.holds(touch.partition, looked_at_ms, history.intent_cap_ms):
-            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before", None
+    if (complaint := open_meanwhile(history, touch.partition, commit)) is not None:
+        return complaint, None
     oldest = before[-1] if before else commit
     if any(one.touches is None for one in proof):
         return None, "nobody can say any more whether the table's writers only appended"

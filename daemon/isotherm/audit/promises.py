@@ -24,6 +24,7 @@ from isotherm.audit.intents import (
     MARGIN_MS,
     ancestors,
     failures_because_of_us,
+    open_meanwhile,
     recomputed_because,
     repeated_because_of_us,
     time_text,
@@ -115,11 +116,7 @@ def _why_hot(
     is_over = is_silent or visit_is_over(key, before, silent_ms, rule.silent_for_ms) is not False
     if near is not None and not is_over:
         return near
-    looked_at_ms = commit.committed_at_ms - MARGIN_MS
-    for story in told_stories(history):
-        if story.holds(key, looked_at_ms, history.intent_cap_ms):
-            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before"
-    return None
+    return open_meanwhile(history, key, commit)
 
 
 def _why_near(history: Evidence, key: PartitionKey, before: Sequence[Commit], rule: ColdRule) -> str | None:
