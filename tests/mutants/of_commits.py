@@ -12,7 +12,6 @@ CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
 HIVE = "clients/hive.py"
 ON_HIVE = "iceberg/test_hive_commits.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
-EXECUTOR = "iceberg/compaction/test_process_executor.py::"
 
 MUTANTS = (
     Mutant(

@@ -6,7 +6,6 @@ PROOF = "iceberg/compaction/proof.py"
 MANIFESTS = "iceberg/compaction/replaced_manifests.py"
 DELETES = "iceberg/manifests/deletes.py"
 CHOICE = "iceberg/compaction/job_files.py"
-EXECUTOR = "iceberg/compaction/test_process_executor.py::"
 OF_DELETES = "iceberg/manifests/test_deletes.py::"
 BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 

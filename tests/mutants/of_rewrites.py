@@ -7,15 +7,20 @@ SOURCE = "iceberg/compaction/source.py"
 DELETED_ROWS = "iceberg/compaction/deleted_rows.py"
 ROW_SUMS = "iceberg/compaction/row_sums.py"
 CLIENT = "clients/catalog.py"
-BOUNDS = "iceberg/compaction/test_bounds.py::"
 EXECUTOR = "iceberg/compaction/test_process_executor.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 SORTING = "iceberg/compaction/test_sorting.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
-IN_NO_FOLDER = "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
 WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started"
 
 MUTANTS = (
+    Mutant(
+        "the process of a job that was cancelled is left to the next one, and goes on with the first",
+        "iceberg/compaction/process_executor.py",
+        "if is_done and running.is_small",
+        "if running.is_small",
+        EXECUTOR + "test_a_job_that_is_cancelled_is_gone_at_once_and_leaves_nothing",
+    ),
     Mutant(
         "three deleted rows have a large file rewritten, because others of its partition are half deleted",
         "iceberg/compaction/job_files.py",

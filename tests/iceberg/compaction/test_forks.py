@@ -79,9 +79,11 @@ def test_a_job_that_fails_by_surprise_repeats_no_secret(tmp_path: Path) -> None:
     program = """
         import sys
         from isotherm.iceberg.compaction.forks import ForkServer
-        files = [open(sys.argv[1], "rb"), open(sys.argv[1] + ".result", "wb"), open(sys.argv[1] + ".done", "wb")]
+        files = [open(sys.argv[1], "rb"), open(sys.argv[1] + ".result", "wb")]
         server = ForkServer(None)
-        print(server.start([file.fileno() for file in files]).wait(60))
+        worker = server.start()
+        worker.do(*[file.fileno() for file in files])
+        print(worker.wait(60))
         server.close()
         """
     said = subprocess.run(

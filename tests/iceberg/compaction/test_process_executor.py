@@ -12,14 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from isotherm.contract.paths import normalised
+from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.fork_program import DONE
 from isotherm.iceberg.compaction.process_executor import (
     GRACE_S,
     LAST_WAIT_S,
+    SMALL_BYTES,
     LocalExecutor,
     exit_code_of,
     until_let_go,
@@ -80,7 +84,81 @@ def test_it_tells_what_it_read_and_wrote_and_is_gone(catalog: Any, job: Compacti
     assert result.peak_memory_bytes > 0
     assert [Path(file.path.removeprefix("file://")) for file in result.files] == on_disk(catalog, job)
     assert executor.running() == frozenset()
+
+
+def test_a_small_job_leaves_its_process_to_the_next_one_for_a_moment(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, table = LocalExecutor(), catalog.load_table(NAME)
+    executor.start(job, described(table.metadata), catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    (process,) = rewrites_of(os.getpid())
+    again = replace(job, job_id="again")
+    executor.start(again, described(table.metadata), catalog.properties)
+    assert isinstance(finished(executor, again), Rewrite)
+    assert [process] == rewrites_of(os.getpid())
+
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.IDLE_S", 0)
+    executor.poll()
+
     assert rewrites_of(os.getpid()) == []
+    executor.stop()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("SMALL_BYTES", 0), ("MOST_JOBS", 1)])
+def test_a_large_job_and_the_last_of_many_end_with_their_process(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(f"isotherm.iceberg.compaction.process_executor.{limit}", value)
+    executor = LocalExecutor()
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+
+    assert isinstance(finished(executor, job), Rewrite)
+    assert rewrites_of(os.getpid()) == []
+    executor.stop()
+
+
+def test_a_large_job_takes_no_process_of_small_ones(catalog: Any, job: CompactionJob) -> None:
+    executor, table = LocalExecutor(), catalog.load_table(NAME)
+    executor.start(job, described(table.metadata), catalog.properties)
+    finished(executor, job)
+    (small,) = rewrites_of(os.getpid())
+    large = replace(bound(table, OURS), data_files=tuple(map(_said_to_be_large, job.data_files)))
+    executor.start(large, described(table.metadata), catalog.properties)
+
+    assert small in until_it_rewrites(os.getpid())
+    finished(executor, large)
+    assert [small] == rewrites_of(os.getpid())
+    executor.stop()
+
+
+def _said_to_be_large(file: LiveFile) -> LiveFile:
+    """As Spark did before 0.11."""
+    return replace(file, size_bytes=SMALL_BYTES)
+
+
+def test_a_process_that_died_while_it_waited_is_replaced(catalog: Any, job: CompactionJob) -> None:
+    executor, table = LocalExecutor(), catalog.load_table(NAME)
+    executor.start(job, described(table.metadata), catalog.properties)
+    finished(executor, job)
+    (process,) = rewrites_of(os.getpid())
+    process.kill()
+    psutil.wait_procs([process], 60)
+    again = replace(job, job_id="again")
+    executor.start(again, described(table.metadata), catalog.properties)
+
+    assert isinstance(finished(executor, again), Rewrite)
+    executor.stop()
+
+
+def test_a_job_that_failed_leaves_no_process_to_others(catalog: Any, job: CompactionJob) -> None:
+    executor, table = LocalExecutor(), catalog.load_table(NAME)
+    Path(normalised(job.data_files[0].path)).unlink()
+    executor.start(job, described(table.metadata), catalog.properties)
+
+    assert isinstance(finished(executor, job), Refusal)
+    assert rewrites_of(os.getpid()) == []
+    executor.stop()
 
 
 def test_a_job_that_is_cancelled_is_gone_at_once_and_leaves_nothing(catalog: Any) -> None:
@@ -232,30 +310,20 @@ def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> No
     assert process.asked == [GRACE_S, LAST_WAIT_S]
 
 
-class Held:
-    """The end of a pipe that a job answers, and lets go after that."""
+def test_a_job_is_gone_when_nobody_can_answer_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it waited for without end, where the kernel does not let its process go."""
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.LAST_WAIT_S", 0.1)
+    ours, theirs = socket.socketpair()
+    theirs.send(DONE)
 
-    def __init__(self, *, is_let_go: bool) -> None:
-        self.left = [True, is_let_go]
-        self.asked: list[float] = []
+    until_let_go(ours)
 
-    def poll(self, timeout: float) -> bool:
-        self.asked.append(timeout)
-        return self.left.pop(0)
-
-    def recv_bytes(self) -> bytes:
-        if not self.left:
-            raise EOFError
-        return b"done"
-
-
-@pytest.mark.parametrize("is_let_go", [True, False])
-def test_a_job_is_gone_when_nobody_can_answer_for_it(is_let_go: bool) -> None:
-    answer: Any = Held(is_let_go=is_let_go)
-
-    until_let_go(answer)
-
-    assert answer.asked == [LAST_WAIT_S] * 2
+    with pytest.raises(TimeoutError):
+        ours.recv(1)
+    theirs.send(DONE)
+    theirs.close()
+    until_let_go(ours)
+    assert ours.recv(1) == b""
 
 
 def test_nothing_runs_after_stop(catalog: Any, stuck: CompactionJob) -> None:

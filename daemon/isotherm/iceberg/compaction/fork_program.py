@@ -1,8 +1,8 @@
 """The program in which rewrites run. `forks` starts it as a script: `fork_program.py SOCKET PARENT MEMORY`.
 
-It imports what a rewrite needs once, and forks for each job that the socket brings. Importing takes several times as long
-as a small job. Each job still has a process of its own, so its memory goes back when it ends. This program does nothing
-else and has no threads, so no job inherits a lock that a thread holds.
+It imports what a rewrite needs once, and forks a worker for each line that the socket brings. Importing takes several
+times as long as a small job. A worker does one job after another, as they come on its line, until the daemon closes that.
+This program does nothing else and has no threads, so no worker inherits a lock that a thread holds.
 
 It is not a fork server of `multiprocessing`. Such a server would import the daemon's main module again in each job. It
 keeps a third process, and cannot be ended while the daemon lives.
@@ -17,7 +17,8 @@ import signal
 import socket
 import struct
 import sys
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Final, NoReturn
 
 from isotherm.iceberg.compaction.memory_limit import limit_memory
@@ -25,17 +26,17 @@ from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
 
 ASKED: Final = struct.Struct("=cI")
-"""What to do with which job: `START`, which brings three descriptors, or a signal."""
+"""What to do with which worker: `START`, which brings its end of a line, or a signal."""
 TOLD: Final = struct.Struct("=Ii")
-"""Which job has ended, and how: its exit code, negative where a signal ended it."""
+"""Which worker has ended, and how: its exit code, negative where a signal ended it."""
 NO_THREADS: Final = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 """Without these, PyArrow's jemalloc and NumPy's OpenBLAS start threads when they are imported."""
 FEW_ARENAS: Final = {"MALLOC_ARENA_MAX": "2"}
 """For the environment in which this program is started: without it each thread that fetches a file takes 64 MiB of address
 space, of which a small `memory_bytes` has none to give."""
 START, TERMINATE, KILL = b"s", b"t", b"k"
-DESCRIPTORS = 3
-"""How many come with a job: a file that holds it, a file for its answer, and a pipe that says when the answer is there."""
+JOB, DONE = b"j", b"d"
+"""On a line: a job, which brings two descriptors, of a file that holds it and of one for its answer; the answer is there."""
 
 NICENESS = 10
 """A rewrite is never urgent, so every process that serves requests gets the CPU first."""
@@ -72,37 +73,48 @@ def warm_up() -> None:
     gc.disable()  # nothing of what is imported is garbage; the collector would take a tenth of the time
     import isotherm.iceberg.compaction.rewrite  # noqa: F401
 
-    gc.freeze()  # otherwise the collector writes to the pages that all jobs share, and each job copies them
+    gc.freeze()  # otherwise the collector writes to the pages that all workers share, and each copies them
     gc.enable()
 
 
-def do(task: int, result: int, done: int) -> None:
+def do(task: int, result: int) -> None:
     """Do one job."""
     from isotherm.iceberg.compaction.rewrite import attempt
 
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the most memory of this job, and not of those before
     with os.fdopen(task, "rb") as file:
         job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
     with os.fdopen(result, "wb") as file:
         pickle.dump(attempt(job, description, io_properties), file)
-    with Connection(done, readable=False) as pipe:
-        pipe.send_bytes(b"done")
+
+
+def work(line: socket.socket) -> None:
+    """Do one job after another until the daemon closes the line."""
+    with line, contextlib.suppress(ConnectionError):
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(line, len(JOB), 2)
+            if message != JOB:
+                return
+            do(*descriptors)
+            line.sendall(DONE)
 
 
 class Forks:
-    """The jobs that run, each in a fork of this process."""
+    """The workers, each a fork of this process."""
 
     def __init__(self, asked: socket.socket, memory_bytes: int) -> None:
         self._asked = asked
         self._memory_bytes = memory_bytes
         self._running: dict[int, int] = {}
-        """The number of each job by its process."""
+        """The number of each worker by its process."""
         self._woken, self._wakes = os.pipe()
         os.set_blocking(self._wakes, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
 
     def turn(self) -> bool:
-        """Wait for a request or for the end of a job. Returns False once the daemon has closed the socket."""
+        """Wait for a request or for the end of a worker. Returns False once the daemon has closed the socket."""
         ready = wait([self._asked, self._woken])
         if self._woken in ready:
             os.read(self._woken, 4096)
@@ -110,7 +122,7 @@ class Forks:
         return self._asked not in ready or self._ask()
 
     def _ask(self) -> bool:
-        message, descriptors, _, _ = socket.recv_fds(self._asked, ASKED.size, DESCRIPTORS)
+        message, descriptors, _, _ = socket.recv_fds(self._asked, ASKED.size, 1)
         if len(message) != ASKED.size:
             return False
         wish, number = ASKED.unpack(message)
@@ -127,17 +139,17 @@ class Forks:
         try:
             process = os.fork()
         except OSError:
-            # No memory, or too many processes. Other jobs run on.
+            # No memory, or too many processes. Others run on.
             sys.excepthook(*sys.exc_info())
             self._tell(number, 1)
         else:
             if not process:
-                self._be_a_job(parent, descriptors)
+                self._be_a_worker(parent, descriptors)
             self._running[process] = number
         for one in descriptors:
             os.close(one)
 
-    def _be_a_job(self, parent: int, descriptors: list[int]) -> NoReturn:
+    def _be_a_worker(self, parent: int, descriptors: list[int]) -> NoReturn:
         code = 1
         try:
             die_with(parent)
@@ -147,7 +159,7 @@ class Forks:
             os.close(self._woken)
             os.close(self._wakes)
             take_little(self._memory_bytes)
-            do(*descriptors)
+            work(socket.socket(fileno=descriptors[0]))
             code = 0
         except Exception:  # noqa: BLE001 (told as an uncaught one would be)
             sys.excepthook(*sys.exc_info())
@@ -167,7 +179,7 @@ class Forks:
 
 
 def main(asked: int, parent: int, memory_bytes: int) -> None:
-    """Fork for each job until the daemon closes the socket. Then the kernel ends the jobs that run."""
+    """Fork for each line until the daemon closes the socket. Then the kernel ends the jobs that run."""
     die_with(parent)
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

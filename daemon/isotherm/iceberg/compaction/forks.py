@@ -1,4 +1,4 @@
-"""The daemon's side of the program that forks for each rewrite (`fork_program`): starts it, and knows how its jobs end."""
+"""The daemon's side of the program whose forks do the rewrites (`fork_program`): starts it, and knows how they end."""
 
 import os
 import signal
@@ -9,7 +9,15 @@ from contextlib import suppress
 from multiprocessing import connection
 
 from isotherm.iceberg.compaction import fork_program
-from isotherm.iceberg.compaction.fork_program import ASKED, FEW_ARENAS, KILL, START, TERMINATE, TOLD
+from isotherm.iceberg.compaction.fork_program import (
+    ASKED,
+    FEW_ARENAS,
+    JOB,
+    KILL,
+    START,
+    TERMINATE,
+    TOLD,
+)
 from isotherm.runtime.clock import monotonic_s
 
 LAST_WAIT_S = 5
@@ -38,26 +46,32 @@ class ForkServer:
         self._socket = ours
         self._read = b""
         self._ended: dict[int, int] = {}
-        self._jobs = 0
+        self._workers = 0
         self.is_gone = False
 
-    def start(self, descriptors: list[int]) -> "Fork":
-        """Begin a job, which gets these descriptors.
+    def start(self) -> "Worker":
+        """Fork a worker, which waits for jobs.
 
         Raises:
             OSError: the program is gone.
         """
-        self._jobs += 1
-        socket.send_fds(self._socket, [ASKED.pack(START, self._jobs)], descriptors)
-        return Fork(self, self._jobs)
+        self._workers += 1
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._socket, [ASKED.pack(START, self._workers)], [theirs.fileno()])
+            except BaseException:
+                ours.close()
+                raise
+        return Worker(self, self._workers, ours)
 
     def wish(self, what: bytes, number: int) -> None:
-        """Ask for a signal to a job; nothing where all of them are gone."""
+        """Ask for a signal to a worker; nothing where all of them are gone."""
         with suppress(OSError):
             self._socket.sendall(ASKED.pack(what, number))
 
     def exit_code(self, number: int, timeout_s: float) -> int | None:
-        """How a job has ended, or None where it has not within this time."""
+        """How a worker has ended, or None where it has not within this time."""
         until_s = monotonic_s() + timeout_s
         while number not in self._ended and not self.is_gone:
             left_s = max(until_s - monotonic_s(), 0)
@@ -67,7 +81,7 @@ class ForkServer:
             self._hear()
         if number in self._ended:
             return self._ended.pop(number)
-        # With the program the kernel ends all its jobs.
+        # With the program the kernel ends all its workers.
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(LAST_WAIT_S) or -signal.SIGKILL
         return -signal.SIGKILL
@@ -84,7 +98,7 @@ class ForkServer:
         self._read = self._read[whole:]
 
     def close(self) -> None:
-        """End the program, and with it whatever job still runs: those are told as gone."""
+        """End the program, and with it whatever worker there is: those are told as gone."""
         self.is_gone = True
         self._socket.close()
         self._process.kill()
@@ -92,13 +106,32 @@ class ForkServer:
             self._process.wait(LAST_WAIT_S)
 
 
-class Fork:
-    """One job, as `subprocess` shows a process."""
+class Worker:
+    """A process that does one job after another. It ends when its line is closed, or dropped."""
 
-    def __init__(self, server: ForkServer, number: int) -> None:
+    def __init__(self, server: ForkServer, number: int, line: socket.socket) -> None:
         self._server = server
         self._number = number
         self._exit_code: int | None = None
+        self.line = line
+        """Can be read when a job has been answered, or when the worker is gone."""
+        self.jobs = 0
+        """That it was given."""
+
+    def do(self, task: int, result: int) -> None:
+        """Give it a job: the descriptors of a file that holds it, and of one for its answer.
+
+        Raises:
+            OSError: it is gone.
+        """
+        self.jobs += 1
+        socket.send_fds(self.line, [JOB], [task, result])
+
+    def has_answered(self) -> bool:
+        """Whether its job is done: the line can be read. False where it ended before."""
+        with suppress(ConnectionError):
+            return bool(self.line.recv(1))
+        return False
 
     def poll(self) -> int | None:
         """Its exit code, or None while it runs."""
@@ -127,7 +160,7 @@ class Fork:
         self._server.wish(KILL, self._number)
 
     def give_up(self) -> None:
-        """End it with the program, and with all other jobs of that: nothing was heard of it after SIGKILL.
+        """End it with the program, and with all other workers of that: nothing was heard of it after SIGKILL.
 
         A program that hangs would begin no other job either, and this one when nobody wants it any more.
         """

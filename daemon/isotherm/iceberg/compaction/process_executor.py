@@ -5,41 +5,49 @@ that has imported everything already (`fork_program`; a fork of the daemon would
 while jobs come, and dies with the thread that started it, by the kernel's hand, and with it each job. A job runs with low
 priority. It gets values and gives values; files it writes under names that follow from the job id.
 
+Small jobs follow each other in one process: what a fork costs, and what engines do at their first use, is a third of such
+a job. One that read more ends with its process.
+
 Nothing here waits for a child to get on: the caller polls at its own pace. Job and answer go through files in memory,
-because a pipe takes only so much from one side while the other does not read. The pipe says that the answer is there.
+because a socket takes only so much from one side while the other does not read. The line says that the answer is there.
 """
 
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import Pipe, connection
-from multiprocessing.connection import Connection
+from multiprocessing import connection
 from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.forks import LAST_WAIT_S, Fork, ForkServer
+from isotherm.iceberg.compaction.forks import LAST_WAIT_S, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
 
 GRACE_S = 0.3
 """After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
 WARM_S = 60
 """So long after the last job the program is kept that the next one would be forked from. It holds some 120 MB."""
+SMALL_BYTES = 16 * 1024**2
+"""A job that reads no more leaves its process to the next of its kind."""
+MOST_JOBS = 100
+"""Then a process is replaced: what libraries keep of each job goes back to the system."""
+IDLE_S = 2
+"""So long a process waits for another job. It holds some 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    process: Fork
-    answer: Connection
-    """Says that there is an answer, or ends."""
+    worker: Worker
     result: IO[bytes]
     started_s: float
+    is_small: bool
 
 
 class LocalExecutor:
@@ -53,8 +61,10 @@ class LocalExecutor:
         self._memory_bytes = memory_bytes
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, tuple[CompactionJob, str, Mapping[str, str]]] = {}
+        self._idle: list[Worker] = []
         self._server: ForkServer | None = None
         self._used_s = 0.0
+        """When a job ended last."""
 
     def running(self) -> frozenset[str]:
         """The ids of jobs that were started and not yet reported or cancelled, with those that wait."""
@@ -85,22 +95,36 @@ class LocalExecutor:
         return refused
 
     def _start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
-        ours, theirs = Pipe(duplex=False)
+        is_small = job.read_bytes <= SMALL_BYTES
         result = _in_memory()
-        with theirs, _in_memory((job, description, dict(io_properties))) as task:
-            process = self._forked([task.fileno(), result.fileno(), theirs.fileno()])
-        self._running[job.job_id] = _Running(process, ours, result, monotonic_s())
+        with _in_memory((job, description, dict(io_properties))) as task:
+            worker = self._given(task.fileno(), result.fileno(), is_small=is_small)
+        self._running[job.job_id] = _Running(worker, result, monotonic_s(), is_small)
 
-    def _forked(self, descriptors: list[int]) -> Fork:
+    def _given(self, task: int, result: int, *, is_small: bool) -> Worker:
+        """A worker that was given a job: one that is there already, for a small one."""
+        while is_small and self._idle:
+            worker = self._idle.pop()
+            if worker.poll() is None:
+                with suppress(ConnectionError):
+                    worker.do(task, result)
+                    return worker
+            _ended(worker)
+        worker = self._forked()
+        with suppress(ConnectionError):  # it is gone already, as the next look at it will show
+            worker.do(task, result)
+        return worker
+
+    def _forked(self) -> Worker:
         if self._server is None or self._server.is_gone:
             self._server = ForkServer(self._memory_bytes)
         try:
-            return self._server.start(descriptors)
+            return self._server.start()
         except ConnectionError:
             # It ended, and we have not heard so yet.
             self._server.close()
             self._server = ForkServer(self._memory_bytes)
-            return self._server.start(descriptors)
+            return self._server.start()
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""
@@ -108,18 +132,21 @@ class LocalExecutor:
         for job_id, running in list(self._running.items()):
             result = self._result(running)
             if result is not None:
-                self._end(job_id)
+                self._end(job_id, is_done=isinstance(result, Rewrite))
                 ended.append((job_id, result))
         ended += self._start_waiting()
-        if self._server is not None and not self._running and monotonic_s() - self._used_s > WARM_S:
+        idle_s = monotonic_s() - self._used_s
+        if self._idle and idle_s > IDLE_S:
+            self._send_home()
+        if self._server is not None and not self._running and idle_s > WARM_S:
             self._cool_down()
         return ended
 
     def wait(self, timeout_s: float) -> None:
         """Return when a job has answered or is gone, or the time is over."""
-        answers = [running.answer for running in self._running.values()]
-        if answers:
-            connection.wait(answers, timeout_s)
+        lines = [running.worker.line for running in self._running.values()]
+        if lines:
+            connection.wait(lines, timeout_s)
 
     def cancel(self, job_id: str) -> None:
         """End a job: when this returns its process is gone, and `poll` will not report it."""
@@ -131,10 +158,18 @@ class LocalExecutor:
         """Cancel whatever runs or waits."""
         self._waiting.clear()
         for running in self._running.values():
-            running.process.terminate()
+            running.worker.terminate()
         for job_id in list(self._running):
             self._end(job_id)
+        self._send_home()
         self._cool_down()
+
+    def _send_home(self) -> None:
+        """End the processes that wait for a job."""
+        for worker in self._idle:
+            worker.terminate()
+        while self._idle:
+            _ended(self._idle.pop())
 
     def _cool_down(self) -> None:
         if self._server is not None:
@@ -143,13 +178,11 @@ class LocalExecutor:
 
     def _result(self, running: _Running) -> Rewrite | Refusal | None:
         # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
-        exit_code = running.process.poll()
-        if running.answer.poll():
-            try:
-                running.answer.recv_bytes()
-            except (EOFError, OSError):
-                # The pipe closes a moment before the process can be waited for.
-                return _death(exit_code_of(running.process))
+        exit_code = running.worker.poll()
+        if connection.wait([running.worker.line], 0):
+            if not running.worker.has_answered():
+                # The line closes a moment before the process can be waited for.
+                return _death(exit_code_of(running.worker))
             running.result.seek(0)
             answer: Rewrite | Refusal = pickle.load(running.result)  # noqa: S301 (from our own child)
             return answer
@@ -162,17 +195,26 @@ class LocalExecutor:
             )
         return None
 
-    def _end(self, job_id: str) -> None:
+    def _end(self, job_id: str, *, is_done: bool = False) -> None:
+        """A job is over, and its process with it, unless another small one may follow."""
         running = self._running.pop(job_id)
-        running.process.terminate()
-        exit_code_of(running.process)
-        until_let_go(running.answer)
-        running.answer.close()
         running.result.close()
         self._used_s = monotonic_s()
+        if is_done and running.is_small and running.worker.jobs < MOST_JOBS:
+            self._idle.append(running.worker)
+        else:
+            _ended(running.worker)
 
 
-def exit_code_of(process: Fork) -> int:
+def _ended(worker: Worker) -> None:
+    """End a process; when this returns it is gone."""
+    worker.terminate()
+    exit_code_of(worker)
+    until_let_go(worker.line)
+    worker.line.close()
+
+
+def exit_code_of(process: Worker) -> int:
     """The exit code of a process that is ending; helped after a while."""
     try:
         return process.wait(GRACE_S)
@@ -186,15 +228,16 @@ def exit_code_of(process: Fork) -> int:
         return -signal.SIGKILL
 
 
-def until_let_go(answer: Connection) -> None:
-    """Wait until no process can write an answer any more.
+def until_let_go(line: socket.socket) -> None:
+    """Wait until no process can answer on a line any more.
 
-    Where the program has ended its jobs are being killed. One may be in the middle of making a file, which whoever clears up
-    after it has to see.
+    Where the program has ended its workers are being killed. One may be in the middle of making a file, which whoever clears
+    up after it has to see.
     """
-    with suppress(EOFError, OSError):
-        while answer.poll(LAST_WAIT_S):
-            answer.recv_bytes()
+    line.settimeout(LAST_WAIT_S)
+    with suppress(OSError):
+        while line.recv(1):
+            pass
 
 
 def _in_memory(value: Any = None) -> IO[bytes]:
