@@ -44,8 +44,9 @@ from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs, open_files
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import ExecutorsConfig, IsothermConfig
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
-from isotherm.runtime.supervisor import Supervisor
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_CRASHED, EXIT_ERROR, EXIT_FENCED
+from isotherm.runtime.strict_model import ConfigError
+from isotherm.runtime.systemd import Supervisor
 from isotherm.service.health import Health
 from isotherm.service.loop import Service
 from isotherm.service.policies.policy_folder import PolicyFolder
@@ -76,11 +77,6 @@ CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"
 
 STATE_HINT = "state.path is the folder of this daemon alone, on a disk that it may write to"
 
-EXIT_ERROR = 1
-EXIT_CRASHED = 70
-"""sysexits.h EX_SOFTWARE: a mistake of ours outside of any table. Starting again may help."""
-EXIT_FENCED = 69
-"""sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
 PASSING = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT),

@@ -7,8 +7,9 @@ import typer
 
 from isotherm.runtime import logs
 from isotherm.runtime.clean_stream import clean_errors
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG
 from isotherm.runtime.kafka_client import PropertyError
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.version import versions_text
 from isotherm_ingest.streams import StreamsConfig, load_streams
 

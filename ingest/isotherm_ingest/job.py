@@ -17,6 +17,7 @@ from tenacity.stop import stop_when_event_set
 from isotherm.contract.events import MAX_WINDOW_MS
 from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import clock, logs, open_files
+from isotherm.runtime.exit_codes import EXIT_SPARK_GONE, EXIT_TAKEN_OVER
 from isotherm.runtime.strict_model import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
@@ -41,10 +42,6 @@ ANNOUNCED = {"cleanup.policy": "compact", "segment.ms": "86400000"}
 MAX_LETTER_BYTES = 16 * 1024 * 1024
 """A source topic may be made for large messages, and what comes from there may have to go to the dead letters."""
 LAST_WAIT_S = 30.0
-EXIT_TAKEN_OVER = 3
-"""Another driver of the pipeline has begun. To start this one again would only take the pipeline back."""
-EXIT_SPARK_GONE = 1
-"""The driver's JVM died. Whoever started us starts us again; the tables know how far they are."""
 Result = TypeVar("Result")
 
 

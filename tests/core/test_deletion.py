@@ -21,7 +21,7 @@ from isotherm.core.deletion import (
     own_folders,
     pause_ms,
 )
-from isotherm.core.obstacles import Standing, obstacle
+from isotherm.core.deletion_obstacles import Standing, obstacle
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"

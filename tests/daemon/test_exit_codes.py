@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG
 from support.daemon_process import Daemon
 
 NOWHERE = "127.0.0.1:1"

@@ -10,8 +10,8 @@ import sys
 import pytest
 from confluent_kafka import TopicPartition
 
-from isotherm.daemon import EXIT_FENCED
 from isotherm.kafka.control_topic import KafkaEvents
+from isotherm.runtime.exit_codes import EXIT_FENCED
 from isotherm.store import Fold, Ledger
 from support.daemon_group import IDLE, Group, files_of, jobs_in, judge, operations, ready, rows
 from support.daemon_process import eventually

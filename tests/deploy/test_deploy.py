@@ -14,9 +14,8 @@ from pydantic import BaseModel
 from isotherm.cli import app
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.daemon import EXIT_FENCED
 from isotherm.runtime.config import IsothermConfig, load_config
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_FENCED
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.policies.policy_folder import PolicyFolder
 

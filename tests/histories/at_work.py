@@ -39,7 +39,7 @@ from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.jobs import MAX_JOB_BYTES
-from isotherm.core.planner import debt, job_limits, minor
+from isotherm.core.planner import debt, job_size, minor
 from isotherm.core.units import HOUR_MS, MINUTE_MS
 from support.in_process import AtOnce
 from support.lab import uuid_of
@@ -340,7 +340,7 @@ def play(java: Java, folder: Path, properties: Mapping[str, str], seed: int, ste
     history = WorkHistory(java, folder, properties, seed)
     with (
         patch.object(debt, "MERGED_FROM_BYTES", history.light_bytes),
-        patch.object(job_limits, "MAX_JOB_BYTES", history.job_bytes),
+        patch.object(job_size, "MAX_JOB_BYTES", history.job_bytes),
         patch.object(minor, "ENOUGH_APPENDS", APPENDS),
     ):
         _play(history, steps)

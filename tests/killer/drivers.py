@@ -14,7 +14,7 @@ import psutil
 
 from isotherm.demo.logbook import Tail
 from isotherm.demo.stack import Process
-from isotherm_ingest.job import EXIT_TAKEN_OVER
+from isotherm.runtime.exit_codes import EXIT_TAKEN_OVER
 from killer.shop import SHAPES
 from support.daemon_process import eventually
 

@@ -21,7 +21,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from isotherm.demo.stack import Kafka
 from isotherm.demo.stack.ports import free_ports
 from isotherm.runtime.clock import monotonic_s
-from isotherm_ingest.job import EXIT_SPARK_GONE
+from isotherm.runtime.exit_codes import EXIT_SPARK_GONE
 from killer.drivers import Drivers, go_on, streams_yaml
 from killer.lakes import KINDS, StoryLake, lake_behind_rest, lake_in_a_file
 from killer.oracle import Oracle, Read, read

@@ -159,7 +159,7 @@ MUTANTS = (
     *(
         Mutant(
             f"files go though {against} stands against it",
-            "core/obstacles.py",
+            "core/deletion_obstacles.py",
             "(standing.ledger, standing.clock, standing.owner, standing.held)",
             left,
             RULES + "test_each_thing_that_the_daemon_knows_keeps_every_file",
@@ -173,14 +173,14 @@ MUTANTS = (
     ),
     Mutant(
         "files of a table without a policy go",
-        "core/obstacles.py",
+        "core/deletion_obstacles.py",
         "if not standing.has_policy:",
         "if False:",
         RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
     ),
     Mutant(
         "expired files go though the policy expires no more",
-        "core/obstacles.py",
+        "core/deletion_obstacles.py",
         "if cause is Cause.EXPIRED and not standing.may_expire:",
         "if False:",
         RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",

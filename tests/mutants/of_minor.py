@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "a job that is beside appends goes on beside anything else in its table",
-        "service/jobs/job_cancellation.py",
+        "service/jobs/cancelled_by_writers.py",
         "    if is_beside:\n",
         "    if is_beside and touched.is_append:\n",
         "service/jobs/test_minor.py::test_a_job_beside_appends_is_ended_by_anything_else_in_its_table",

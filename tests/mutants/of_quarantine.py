@@ -322,7 +322,7 @@ MUTANTS = (
     ),
     Mutant(
         "under a policy that only reports nothing is put back",
-        "core/obstacles.py",
+        "core/deletion_obstacles.py",
         "if cause is Cause.QUARANTINED and not standing.may_look_for_orphans:",
         "if cause is Cause.QUARANTINED and not standing.may_remove_orphans:",
         RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",

@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "orphans go though the policy only wants them counted by now",
-        "core/obstacles.py",
+        "core/deletion_obstacles.py",
         "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
         "if False:",
         RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",

@@ -5,7 +5,7 @@ from mutants.mutant import Mutant
 GRANTED = "core/planner/granted.py"
 LAWS = "core/planner/test_granted.py::"
 BOOK = "service/jobs/granted_windows.py"
-WINDOWS = "service/rounds/windows.py"
+WINDOWS = "service/rounds/asking_windows.py"
 SERVICE = "service/jobs/test_granted_windows.py::"
 INGEST = "isotherm_ingest/batches/windows.py"
 DRIVER = "ingest/batches/test_windows.py::"
@@ -182,14 +182,14 @@ MUTANTS = (
     ),
     Mutant(
         "all tables are asked for at once, whatever there is room for",
-        "service/rounds/windows.py",
+        "service/rounds/asking_windows.py",
         "            if self._room() <= 0:\n",
         "            if False:\n",
         "service/jobs/test_granted_windows.py::test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn",
     ),
     Mutant(
         "a writer waits for a slot until its window is half over",
-        "service/rounds/windows.py",
+        "service/rounds/asking_windows.py",
         "                self._close(window, WindowEnd.NO_SLOT)\n",
         "                pass\n",
         "service/jobs/test_granted_windows.py::test_a_window_in_which_nothing_finds_a_slot_is_closed_soon",
@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "a writer that never answers is asked as often as at first",
-        "service/rounds/windows.py",
+        "service/rounds/asking_windows.py",
         " * 2**times",
         "",
         "service/jobs/test_granted_windows.py::test_writers_that_never_answer_are_asked_ever_more_rarely",
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         "a daemon that is too busy to ask again holds it against the writers",
-        "service/rounds/windows.py",
+        "service/rounds/asking_windows.py",
         "end is WindowEnd.UNANSWERED and window.tries >= MOST_TRIES",
         "end is WindowEnd.UNANSWERED",
         "service/jobs/test_granted_windows.py::"

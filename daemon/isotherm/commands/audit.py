@@ -9,10 +9,11 @@ from rich.text import Text
 from isotherm.audit.evidence import Judged, Judgement
 from isotherm.audit.promises import judge
 from isotherm.commands.options import Output
-from isotherm.commands.terminal import EXIT_ERROR, err, out, plain_errors, print_json
+from isotherm.commands.terminal import err, out, plain_errors, print_json
 from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.runtime.exit_codes import EXIT_ERROR
 from isotherm.store.database import StoreError
 from isotherm.store.folder import LEDGER
 from isotherm.store.ledger import Ledger

@@ -20,15 +20,7 @@ from isotherm.commands.look_findings import Lake, Looked, Unread, gains, held, n
 from isotherm.commands.look_page import page_of
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import plan_lines, verdicts_text
-from isotherm.commands.terminal import (
-    EXIT_ERROR,
-    EXIT_USAGE,
-    VERDICT_STYLES,
-    err,
-    out,
-    plain_errors,
-    print_json,
-)
+from isotherm.commands.terminal import VERDICT_STYLES, err, out, plain_errors, print_json
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.examination import examined
@@ -39,6 +31,7 @@ from isotherm.core.state import built
 from isotherm.core.units import size_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import CatalogConfig
+from isotherm.runtime.exit_codes import EXIT_ERROR, EXIT_USAGE
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.ports import TableMissing, Unavailable
 

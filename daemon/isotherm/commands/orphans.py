@@ -14,7 +14,7 @@ from rich.text import Text
 
 from isotherm.commands.inspector import Inspector
 from isotherm.commands.options import Output
-from isotherm.commands.terminal import EXIT_ERROR, err, inspector_of, out, plain_errors, print_json
+from isotherm.commands.terminal import err, inspector_of, out, plain_errors, print_json
 from isotherm.core.deletion import Cause
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Refusal
@@ -23,6 +23,7 @@ from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.quarantine import origin_of
 from isotherm.core.units import clock_text, size_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
+from isotherm.runtime.exit_codes import EXIT_ERROR
 from isotherm.runtime.text import counted
 from isotherm.store.ledger.quarantine import Quarantined
 

@@ -9,7 +9,6 @@ from rich.text import Text
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import Line, in_order, plan_lines, tally_text
 from isotherm.commands.terminal import (
-    EXIT_WORK_TO_DO,
     VERDICT_STYLES,
     err,
     inspector_of,
@@ -22,6 +21,7 @@ from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.reads import reads_text
 from isotherm.runtime.clock import now_ms
+from isotherm.runtime.exit_codes import EXIT_WORK_TO_DO
 from isotherm.runtime.yaml_reader import read_yaml
 
 

@@ -14,8 +14,6 @@ from rich.text import Text
 
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
-    EXIT_ERROR,
-    EXIT_USAGE,
     VERDICT_STYLES,
     err,
     inspector_of,
@@ -35,7 +33,7 @@ from isotherm.core.policy.precedence import BUILT_IN, Resolved, resolve
 from isotherm.core.policy.rulebook import NO_MATCH
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_ERROR, EXIT_USAGE
 from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
 from isotherm.service.policies.policy_folder import in_force

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from isotherm.commands.options import Output
-from isotherm.commands.terminal import EXIT_ERROR, EXIT_USAGE, err, out, plain_errors, print_json
+from isotherm.commands.terminal import err, out, plain_errors, print_json
 from isotherm.commands.unknown_table import in_the_catalog
 from isotherm.contract.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
@@ -21,6 +21,7 @@ from isotherm.iceberg.errors import translated
 from isotherm.iceberg.restoring import Restorable, restorable, restore
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.runtime.exit_codes import EXIT_ERROR, EXIT_USAGE
 from isotherm.runtime.text import counted
 from isotherm.service.ports import LoadedTable
 from isotherm.store.database import StoreError, StoreTrouble

@@ -8,9 +8,10 @@ from rich.text import Text
 
 from isotherm.commands.inspector import UNKNOWN, StateAnswer
 from isotherm.commands.options import Output
-from isotherm.commands.terminal import EXIT_ERROR, inspector_of, out, plain_errors, print_json
+from isotherm.commands.terminal import inspector_of, out, plain_errors, print_json
 from isotherm.core.reads import reads_text
 from isotherm.core.units import size_text
+from isotherm.runtime.exit_codes import EXIT_ERROR
 
 
 def show_state(table: str, *, verify: bool, config: Path, output: Output) -> None:

@@ -29,14 +29,12 @@ from isotherm.core.replay.trial import Figures, Trial, watched
 from isotherm.core.units import size_text, span_text
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import load_config
+from isotherm.runtime.exit_codes import EXIT_INTERRUPTED
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.ports import UnknownTable
 
 PATIENCE_S = 300
 """No further policy is tried after so long: somebody waits for the answer."""
-
-EXIT_INTERRUPTED = 130
-"""What a shell says of a program that was interrupted."""
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 """A name of a table that YAML reads as text as it stands."""

@@ -16,9 +16,10 @@ from rich.text import Text
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_ERROR, EXIT_USAGE
 from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.secrets import without_secrets
-from isotherm.runtime.strict_model import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.text import printable
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError, StoreTrouble
@@ -33,13 +34,6 @@ def span_option_ms(text: str | None, option: str) -> int | None:
         return None if text is None else parse_span_ms(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-EXIT_ERROR = 1
-
-EXIT_USAGE = 2
-
-EXIT_WORK_TO_DO = 3
 
 
 class _Console(Console):

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from isotherm.audit.evidence import Judgement, Promise
 from isotherm.contract.summary import Origin
 from isotherm.demo.maintainer import Maintainer
-from isotherm.demo.programs import EXIT_TAKEN_OVER
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage
+from isotherm.runtime.exit_codes import EXIT_TAKEN_OVER
 
 
 def make_report(stage: Stage, startup_s: float) -> Report:

@@ -30,8 +30,6 @@ PATIENT_S = 40.0
 HURRIED_S = 8.0
 """When it is broken off: nobody will look at what is left."""
 KILLED_WITHIN_S = 5
-EXIT_TAKEN_OVER = 3
-"""A driver of ingest ends so when it learns that another one has begun after it."""
 CHAOS_PAUSE_S = (9.0, 16.0)
 SPARE_INGEST_S = 45.0
 """Ingest is left alone this long after it was killed: Spark alone takes half of it to start, and something must be

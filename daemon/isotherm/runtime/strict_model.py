@@ -2,9 +2,6 @@
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
-EXIT_BAD_CONFIG = 78
-"""sysexits.h EX_CONFIG."""
-
 
 class ConfigError(ValueError):
     """A file that cannot be used; the text names place and remedy, one complaint a line."""

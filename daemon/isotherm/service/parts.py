@@ -15,11 +15,11 @@ from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, KeyedTopic, Listener, Maintainer
+from isotherm.service.rounds.asking_windows import Windows
 from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.rounds.verdicts import Verdicts
-from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.confirm_heads import Follower

@@ -22,12 +22,12 @@ from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
 from isotherm.service.parts import Parts
 from isotherm.service.policies.policy_reload import reload_policies
 from isotherm.service.rounds.admission import Admission
+from isotherm.service.rounds.asking_windows import Windows
 from isotherm.service.rounds.due_work import DueWork
 from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
 from isotherm.service.rounds.verdicts import Verdicts
-from isotherm.service.rounds.windows import Windows
 from isotherm.service.survey import SecondEntries, Survey
 from isotherm.service.tables.catalog_lists import CatalogLists
 from isotherm.service.tables.confirm_heads import Follower

@@ -8,7 +8,7 @@ from isotherm.contract.summary import JOB_ID, WINDOW_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.rounds.windows import COUNTED_TRIES, MOST_TRIES, REST
+from isotherm.service.rounds.asking_windows import COUNTED_TRIES, MOST_TRIES, REST
 from support.granting import ASKING, Shop
 from support.in_process import AtOnce, InProcess
 from support.lab import of, started, uuid_of

@@ -25,7 +25,7 @@ from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, limits_in, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
-from isotherm.core.planner.job_limits import (
+from isotherm.core.planner.job_size import (
     budgets,
     limits,
     limits_later,

@@ -1,4 +1,7 @@
-"""Every field of the policy by its name: what its type says of it, and its values as people write them in a file."""
+"""Every field of the policy by its name: what its type says of it, and its values as people write them in a file.
+
+Fields are made in `policy`; here they are found.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.forks import LAST_WAIT_S, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
 
@@ -188,12 +189,7 @@ class LocalExecutor:
             return answer
         if exit_code is not None:
             return _death(exit_code)
-        ran_for_s = monotonic_s() - running.started_s
-        if ran_for_s > self._deadline_s:
-            return Refusal(
-                Reason.DEADLINE, f"not done after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
-            )
-        return None
+        return overdue(monotonic_s() - running.started_s, self._deadline_s)
 
     def _end(self, job_id: str, *, is_done: bool = False) -> None:
         """A job is over, and its process with it, unless another small one may follow."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.spark_answer import answered
 from isotherm.iceberg.compaction.spark_task import ANSWERS_OF_SPARK, Task, asked, run
 from isotherm.runtime.clock import monotonic_s
@@ -116,13 +117,12 @@ class SparkExecutor:
         self._start_waiting()
         ended: list[tuple[str, Rewrite | Refusal]] = []
         for job_id, one in list(self._running.items()):
-            ran_for_s = monotonic_s() - one.began_s
+            ran_for_s, what = monotonic_s() - one.began_s, f"Spark at {self._address} has not answered"
             if one.end.done():
                 ended.append((job_id, one.end.result()))
                 del self._running[job_id]
-            elif ran_for_s > self._deadline_s + SLACK_S:
-                why = f"Spark at {self._address} has not answered after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
-                ended.append((job_id, Refusal(Reason.DEADLINE, why)))
+            elif (refusal := overdue(ran_for_s, self._deadline_s, what, slack_s=SLACK_S)) is not None:
+                ended.append((job_id, refusal))
                 self.cancel(job_id)
         return ended
 

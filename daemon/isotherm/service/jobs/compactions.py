@@ -18,9 +18,9 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted
 from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.clocks import Clocks
+from isotherm.service.jobs.cancelled_by_writers import disturbance
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.granted_windows import GrantedWindows
-from isotherm.service.jobs.job_cancellation import disturbance
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
 from isotherm.service.jobs.own_commits import OwnCommits

@@ -21,10 +21,10 @@ from isotherm.core.deletion import (
     is_gc_enabled,
     may_go_at_once,
 )
+from isotherm.core.deletion_obstacles import Standing, obstacle
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, FilesRestored, TrySoon
-from isotherm.core.obstacles import Standing, obstacle
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.late_files import LateFiles

@@ -4,7 +4,7 @@ No time that another machine says counts. The daemon's part of a window begins w
 monotonic clock, and a writer's begins when it sends its grant, which is later. So the writer's part never ends first. What
 a restart forgets ends by itself: the writer goes on when its time is up.
 
-Here is what was said and when; what is done about it is in `rounds/windows`.
+Here is what was said and when; what is done about it is in `rounds/asking_windows`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The tables of the ledger, version by version."""
+"""The tables of the ledger, version by version. `store/database` runs the steps that an older file lacks when it is opened."""
 
 # One step for each version that was ever written; what a released version has is never changed, only added to by
 # another step.

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from isotherm.runtime.supervisor import LOOKS_EVERY_S, Supervisor
+from isotherm.runtime.systemd import LOOKS_EVERY_S, Supervisor
 
 WITHIN_S = 20
 LIVES = b"READY=1\nWATCHDOG=1"
