@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "an expiry goes by what was known of a table that must be scanned again",
-        "service/jobs/expiries.py",
+        "service/jobs/outdated_expiries.py",
         "if not row.is_trusted:",
         "if False:",
         "service/jobs/test_slow_commits.py::test_an_expiry_of_a_table_whose_scan_is_put_off_is_not_sent",

@@ -248,8 +248,8 @@ MUTANTS = (
     ),
     Mutant(
         "an expiry takes what the policy keeps by now",
-        EXPIRIES,
-        "staying = set(reading.snapshots) - set(going)",
+        "service/jobs/outdated_expiries.py",
+        "staying = set(snapshots) - set(going)",
         "staying = set()",
         "service/jobs/test_expiry_outcomes.py::test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),

@@ -4,6 +4,7 @@ Nothing is decided here. Errors of the catalog become the two that the service k
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.table import Table
@@ -17,6 +18,7 @@ from isotherm.core.orphan_findings import Found, Strangers
 from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphan_search
 from isotherm.iceberg.asking import Asking, Asks
+from isotherm.iceberg.clean_metadata import with_cleaned
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executors import Executor
@@ -27,6 +29,7 @@ from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.stopping import IsStopped
 from isotherm.iceberg.store_clock import skew_ms
 from isotherm.iceberg.threads import THREADS, Beside, Threads
+from isotherm.iceberg.unused_metadata import unused_specs
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
@@ -59,6 +62,8 @@ BESIDE_OTHERS_S = 0.02
 
 _ToCommit = tuple[Table, Sequence[CompactionJob]]
 """Of which it is asked last whether it may be committed."""
+_ToExpire = tuple[Table, bool]
+"""The same of an expiry, and whether it is done, so that only schemas and specs would follow."""
 
 
 class IcebergMaintainer:
@@ -105,7 +110,9 @@ class IcebergMaintainer:
             COMMIT_LIMIT_S, commit_wait_s
         )
         self._manifests_written: Sequence[str] = ()
-        self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
+        self._expiries: Asking[_ToExpire, Refusal | None, Expired] = threads.asking(
+            COMMIT_LIMIT_S, commit_wait_s
+        )
         self._lost_refs = LostRefs(catalog, threads)
         self._wanted: dict[str, Sweep] = {}
         self._expiring: set[str] = set()
@@ -256,15 +263,20 @@ class IcebergMaintainer:
         )
         return failed
 
-    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
+    def start_reading(
+        self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int], *, cleans: bool = False
+    ) -> None:
         """Begin to find out what an expiry would leave without a reader."""
-        self._readings.start(
-            job_id,
-            lambda is_stopped: expiry.read(
-                loaded.handle, snapshots, self._now_ms(), is_stopped, self._threads
-            ),
-            loaded.table.uuid,
-        )
+        table: Table = loaded.handle
+
+        def work(is_stopped: IsStopped) -> ExpiryReading:
+            reading = expiry.read(table, snapshots, self._now_ms(), is_stopped, self._threads)
+            if not cleans:
+                return reading
+            unused = unused_specs(table.metadata, table.io, reading.snapshots, is_stopped, self._threads)
+            return replace(reading, unused_specs=unused)
+
+        self._readings.start(job_id, work, loaded.table.uuid)
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
         """Readings that ended since the last call."""
@@ -279,18 +291,20 @@ class IcebergMaintainer:
     def start_expiring(self, table: TableId, reading: ExpiryReading, job_id: str) -> None:
         """Begin to expire snapshots."""
 
-        def work(may_send: Asks[Table, Refusal | None]) -> Expired:
+        def work(may_send: Asks[_ToExpire, Refusal | None]) -> Expired:
+            about, pause = (self._catalog, table.name, table.uuid), self._pause
             self._expiring.add(job_id)
             try:
-                return expiry.expire(
-                    self._catalog,
-                    table.name,
-                    table.uuid,
-                    reading,
-                    job_id,
-                    may_send,
-                    self._now_ms(),
-                    self._pause,
+                done = expiry.expire(
+                    *about, reading, job_id, lambda one: may_send((one, False)), self._now_ms(), pause
+                )
+                return with_cleaned(
+                    done,
+                    *about,
+                    reading.unused_specs,
+                    lambda one: may_send((one, True)),
+                    pause,
+                    self._threads,
                 )
             finally:
                 self._expiring.discard(job_id)
@@ -302,10 +316,10 @@ class IcebergMaintainer:
         return job_id in self._expiring
 
     def expired(
-        self, name: str, may_send: Callable[[LoadedTable], Refusal | None]
+        self, name: str, may_send: Callable[[LoadedTable, bool], Refusal | None]
     ) -> Expired | BaseException | None:
         """What the expiry came to, or None where it goes on."""
-        return self._expiries.go_on(lambda table: may_send(loaded_table(table, name)))
+        return self._expiries.go_on(lambda asked: may_send(loaded_table(asked[0], name), asked[1]))
 
     def lost_refs(
         self, job_id: str, loaded: LoadedTable, base: str, taken: Sequence[int]

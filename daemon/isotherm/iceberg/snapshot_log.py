@@ -37,7 +37,11 @@ def removed_with_log(update: RemoveWithLog, base_metadata: TableMetadata, contex
     kept = [
         one.model_copy(update={"parent_snapshot_id": parents[one.snapshot_id]}) for one in removed.snapshots
     ]
-    newest_ms = log[-1].timestamp_ms if log else 0
+    return removed.model_copy(update={"snapshots": kept, "last_updated_ms": next_ms(base_metadata)})
+
+
+def next_ms(base_metadata: TableMetadata) -> int:
+    """The time of the version after this one, if it brings no snapshot."""
+    log = base_metadata.snapshot_log
     # Where it stays as it was, PyIceberg would make it the present time.
-    updated_ms = max(base_metadata.last_updated_ms + 1, newest_ms)
-    return removed.model_copy(update={"snapshots": kept, "last_updated_ms": updated_ms})
+    return max(base_metadata.last_updated_ms + 1, log[-1].timestamp_ms if log else 0)

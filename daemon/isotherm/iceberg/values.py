@@ -180,6 +180,8 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         unpublished=unpublished(metadata),
         ref_ends=ref_ends(metadata)[:MOST_REF_ENDS],
         whole_until_ms=whole_until_ms(metadata),
+        schemas=len(metadata.schemas),
+        specs=len(metadata.partition_specs),
     )
 
 

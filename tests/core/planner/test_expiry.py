@@ -42,6 +42,23 @@ def test_branches_and_tags_past_their_own_age_are_due_by_themselves():
     assert expiry(3, expire=Expire(enabled=False), facts=facts(ref_ends=ends))[0].verdict is Verdict.OFF
 
 
+@pytest.mark.parametrize(
+    ("cleans", "schemas", "specs", "expected"),
+    [
+        (True, 9, 1, ", then of 9 schemas and 1 specs those that nothing uses"),
+        (True, 1, 3, ", then of 1 schemas and 3 specs those that nothing uses"),
+        (True, 1, 1, ""),
+        (True, 0, 0, ""),
+        (False, 9, 3, ""),
+    ],
+)
+def test_it_says_that_schemas_and_specs_may_follow(cleans, schemas, specs, expected):
+    expire = Expire(keep_for="10m", keep_last=3, at_once=2, clean_expired_metadata=cleans)
+    decision, _ = expiry(20, expire=expire, facts=facts(schemas=schemas, specs=specs))
+
+    assert decision.why == f"9 of 20 snapshots may go, due at 2{expected}"
+
+
 def test_of_many_branches_and_tags_past_their_age_some_are_named():
     decision, _ = expiry(3, facts=facts(ref_ends=tuple(RefEnd(f"run-{one}", NOW - 9) for one in range(7))))
 

@@ -38,7 +38,7 @@ def test_an_expiry_that_died_before_its_request_marks_nothing(tmp_path):
     service = started(lab)
 
     def die(name, may_send):
-        assert may_send(service.catalog.load(name)) is None
+        assert may_send(service.catalog.load(name), False) is None
         raise KeyboardInterrupt
 
     service.maintainer.start_expiring = lambda *_: None

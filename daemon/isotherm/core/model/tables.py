@@ -143,4 +143,8 @@ class TableFacts:
     """Of the branches and tags with an age of their own, those that are over first, the soonest first."""
     whole_until_ms: int = 0
     """Until when all ancestors of the head must stay, because Flink's sink needs them, in milliseconds since the epoch."""
+    schemas: int = 0
+    """In its metadata, the current one included; 0 where that is not known yet."""
+    specs: int = 0
+    """The same of partition specs."""
     confirmed_at_ms: int = 0

@@ -49,6 +49,10 @@ class SnapshotsExpired:
     table: TableId
     snapshots: int
     files_marked: int
+    schemas_removed: int = 0
+    """That nothing used any more (`expire.clean_expired_metadata`)."""
+    specs_removed: int = 0
+    """The same of partition specs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ def decide_expiry(
     # A time that is ahead was told by another clock.
     again_at_ms = min(view.last_done_ms.get(Action.EXPIRE, -expire.every), now_ms) + expire.every
     why = f"{len(going)} of {total} snapshots may go, due at {enough}{kept_why}"
+    if going and expire.clean_expired_metadata and max(view.facts.schemas, view.facts.specs) > 1:
+        why += f", then of {view.facts.schemas} schemas and {view.facts.specs} specs those that nothing uses"
     rested = 1.0
     # What one commit takes is not kept waiting: there would be ever more of it.
     if going and len(going) < EXPIRED_AT_ONCE and again_at_ms > now_ms:

@@ -238,6 +238,12 @@ class Expire(StrictModel):
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000
     """Files of expired snapshots are deleted this long after the expiry: the grace of queries that still run."""
+    clean_expired_metadata: bool = False
+    """Whether schemas and partition specs that nothing uses any more are removed after an expiry. In use is what a snapshot
+    names, on any branch or staged, and what one of its manifests has. The highest id of each stays, and of each column the
+    newest schema that has it. For tables whose metadata.json is mostly old schemas. Each writer must commit within
+    `keep_for`, or load the table again for each commit. One that still holds an older spec (Flink holds that of its start)
+    fails, or writes what nobody can read."""
 
 
 class Manifests(StrictModel):

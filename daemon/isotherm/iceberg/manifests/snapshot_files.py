@@ -112,6 +112,16 @@ class SnapshotFiles:
                     raise UnreadableError(f"the snapshots name more than {MOST_NAMED} manifests together")
         return found
 
+    def specs(self, snapshots: Sequence[Snapshot]) -> Iterator[frozenset[int]]:
+        """The partition specs of the manifests that each of some manifest lists names."""
+
+        def read(location: str, limit: int) -> frozenset[int]:
+            manifests = manifests_listed(self.io, location, limit)
+            with self.decoding:
+                return frozenset(one.partition_spec_id for one in manifests)
+
+        return self._by_size(read, list(dict.fromkeys(one.manifest_list for one in snapshots)), LIST_SIZES)
+
     def live(
         self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
     ) -> Iterator[Sequence[str]]:

@@ -16,7 +16,6 @@ from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import SnapshotsExpired, TrySoon
-from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.clocks import Clocks
@@ -24,6 +23,7 @@ from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.graces import together_ms
 from isotherm.service.jobs.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun
+from isotherm.service.jobs.outdated_expiries import may_not_clean, outdated
 from isotherm.service.jobs.table_ownership import MOVED, Owned
 from isotherm.service.ports import (
     Catalog,
@@ -121,7 +121,8 @@ class Expiries:
             return False
         self.ledger.save(operation)
         self._running[operation.job_id] = (operation, self.events.tenure(operation.table.uuid))
-        self.maintainer.start_reading(loaded, operation.job_id, request.snapshots)
+        cleans = resolved.policy.expire.clean_expired_metadata
+        self.maintainer.start_reading(loaded, operation.job_id, request.snapshots, cleans=cleans)
         return True
 
     def finish(self) -> None:
@@ -198,7 +199,7 @@ class Expiries:
     def stop(self) -> None:
         """Cancel everything that is read, and send nothing more."""
         stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
-        self._go_on(lambda _: stopped)
+        self._go_on(lambda *_: stopped)
         for job_id in list(self._running):
             self._cancel(job_id, stopped)
 
@@ -256,7 +257,7 @@ class Expiries:
         self._sent = job_id, reading
         return True
 
-    def _go_on(self, may_send: Callable[[LoadedTable], Refusal | None]) -> bool:
+    def _go_on(self, may_send: Callable[[LoadedTable, bool], Refusal | None]) -> bool:
         """Go on with the expiry whose request is under way. Returns whether it is over."""
         if self._sent is None:
             return True
@@ -273,8 +274,12 @@ class Expiries:
             self._ended(operation, reading, name, result)
         return True
 
-    def _last_look(self, loaded: LoadedTable) -> Refusal | None:
-        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
+    def _last_look(self, loaded: LoadedTable, is_done: bool) -> Refusal | None:
+        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None.
+
+        `is_done`: the snapshots are gone, and what follows takes schemas and specs alone. That is not written down: what is
+        there says which version of the table the snapshots left.
+        """
         if self._sent is None:
             raise RuntimeError("no expiry is under way")
         job_id, reading = self._sent
@@ -284,7 +289,11 @@ class Expiries:
             why = f"what is held back, or who reads what, could not be read within {DRAIN_TIMEOUT_S:.0f}s"
             return Refusal(Reason.TOPIC, why)
         self.follower.confirm_loaded(loaded)
-        against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
+        row = self.fold.table(operation.table.uuid)
+        against = self._against(operation.table.uuid, tenure)
+        if is_done:
+            return against or may_not_clean(row, self.verdicts) or self.owned.act()
+        against = against or outdated(reading.snapshots, row, self.verdicts, self.now_ms())
         if against is not None:
             return against
         operation = replace(
@@ -310,7 +319,8 @@ class Expiries:
         outcome = result.outcome
         if outcome.kind is OutcomeKind.DONE:
             operation = replace(operation, files_marked=len(reading.files))
-            self._landed(operation, reading.snapshots, result.lost_refs, outcome)
+            cleaned = result.schemas, result.specs
+            self._landed(operation, reading.snapshots, result.lost_refs, outcome, *cleaned)
             self.follower.suspects.add(name)
             return
         # Where it failed, and a request lands after all, its files stay as orphans.
@@ -327,24 +337,14 @@ class Expiries:
             return Refusal(Reason.POLICY, against)
         return None
 
-    def _outdated(self, operation: Operation, reading: ExpiryReading) -> Refusal | None:
-        """Why the plan is not what it would be now: a policy that keeps more, a rollback. Returns None where it is."""
-        row = self.fold.table(operation.table.uuid)
-        resolved = None if row is None else self.verdicts.policy_of(row)
-        if row is None or resolved is None:
-            return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
-        if not row.is_trusted:
-            return Refusal(Reason.STALE, "the table must be scanned again: what must stay is not known now")
-        now_ms = self.now_ms()
-        view = self.verdicts.view(row, (), partitions={})
-        going, _ = expirable(view, resolved.policy.expire, now_ms)
-        staying = set(reading.snapshots) - set(going)
-        if not staying:
-            return None
-        return Refusal(Reason.STALE, f"{len(staying)} of its snapshots must stay by now")
-
     def _landed(
-        self, operation: Operation, taken: Sequence[int], lost: Sequence[str] | None, outcome: Outcome
+        self,
+        operation: Operation,
+        taken: Sequence[int],
+        lost: Sequence[str] | None,
+        outcome: Outcome,
+        schemas: int = 0,
+        specs: int = 0,
     ) -> None:
         """The snapshots are gone: their files may go after the grace, unless somebody had just named one of them."""
         if lost is None:
@@ -361,7 +361,7 @@ class Expiries:
             settle_marks = partial(self.ledger.confirm_marks, operation.job_id, due_at_ms)
         count = len(taken)
         operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
-        self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))
+        self.listen(SnapshotsExpired(operation.table, count, operation.files_marked, schemas, specs))
         self.operations.end(operation, outcome, settle_marks=settle_marks)
 
     def _halt_for(self, operation: Operation, lost: Sequence[str]) -> None:
@@ -372,9 +372,12 @@ class Expiries:
         self.holds.halt(operation.table, Refusal(Reason.LOST_REFS, why))
 
     def _grace_ms(self, operation: Operation) -> int:
-        row = self.fold.table(operation.table.uuid)
+        return int((self._policy(operation.table.uuid) or Policy()).expire.delete_after)
+
+    def _policy(self, uuid: str) -> Policy | None:
+        row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
-        return int((Policy() if resolved is None else resolved.policy).expire.delete_after)
+        return None if resolved is None else resolved.policy
 
     def _cancel(self, job_id: str, refusal: Refusal) -> None:
         if self._sent is not None and self._sent[0] == job_id:

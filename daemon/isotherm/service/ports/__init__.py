@@ -51,6 +51,7 @@ from isotherm.service.ports.maintainer import (
     Search,
     Sweep,
     Swept,
+    UnusedSpecs,
 )
 
 Listener = Callable[[Observation], None]
@@ -95,5 +96,6 @@ __all__ = [
     "Unavailable",
     "UnknownTable",
     "Unreadable",
+    "UnusedSpecs",
     "without_end",
 ]

@@ -24,6 +24,17 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class UnusedSpecs:
+    """Partition specs that no manifest has, of some snapshots."""
+
+    ids: frozenset[int] = frozenset()
+    snapshots: frozenset[int] = frozenset()
+    """Whose manifest lists were read."""
+    why: str = ""
+    """Why specs stay that might go if everything could be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiryReading:
     """What an expiry would leave without a reader, as the table was at one moment."""
 
@@ -37,6 +48,8 @@ class ExpiryReading:
     """Branches and tags that are past their own age: they are dropped, and what they kept goes another time."""
     damage: str = ""
     """Why files stay that would go if everything could be read."""
+    unused_specs: UnusedSpecs | None = None
+    """None where schemas and specs are left alone (`expire.clean_expired_metadata`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,10 @@ class Expired:
     lost_refs: tuple[str, ...] | None = ()
     """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots. None where
     nobody can say."""
+    schemas: int = 0
+    """That nothing used any more, and that are removed."""
+    specs: int = 0
+    """The same of partition specs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +226,13 @@ class Maintainer(Protocol):
         """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
         ...
 
-    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
-        """Begin to find out what an expiry would leave without a reader, beside the loop."""
+    def start_reading(
+        self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int], *, cleans: bool = False
+    ) -> None:
+        """Begin to find out what an expiry would leave without a reader, beside the loop.
+
+        `cleans`: also which partition specs nothing uses any more. Then they go once it is done, and such schemas.
+        """
         ...
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
@@ -222,11 +244,12 @@ class Maintainer(Protocol):
         ...
 
     def expired(
-        self, name: str, may_send: Callable[[LoadedTable], Refusal | None]
+        self, name: str, may_send: Callable[[LoadedTable, bool], Refusal | None]
     ) -> Expired | BaseException | None:
         """Go on with the expiry for a moment. Returns what it came to, or None where it is not over.
 
-        `may_send` is asked before each request, by this call, with the table that it is based on.
+        `may_send` is asked before each request, by this call, with the table that it is based on, and whether the snapshots
+        are gone, so that only schemas and specs would follow.
         """
         ...
 

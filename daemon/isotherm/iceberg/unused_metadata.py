@@ -1,0 +1,93 @@
+"""Which schemas and partition specs of a table nothing uses any more. Only reads.
+
+A schema is in use where a snapshot that the table has names it, on whichever branch, or staged. A spec is in use where
+one of its manifests is named by such a snapshot. Two rules go further than Iceberg's own `cleanExpiredMetadata`:
+
+- *The highest id stays.* New ids are counted from it. If it were given again, a writer that still holds the old spec
+  would commit files whose partition values mean something else by then, and nothing would refuse them.
+- *Of each column the newest schema that has it stays*, also of a dropped one: equality deletes may name it, and a spec may
+  be made from it. Nothing but a schema tells its type.
+
+Sort orders stay altogether. A data file names its own in a manifest's entry, so all manifests would have to be read, and
+an order takes a few bytes.
+"""
+
+from collections.abc import Sequence
+
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.iceberg.manifests.snapshot_files import SnapshotFiles
+from isotherm.iceberg.stopping import IsStopped, Stopped, never
+from isotherm.iceberg.threads import THREADS, Threads
+from isotherm.service.ports import UnusedSpecs
+
+LISTS_AT_ONCE = 256
+MOST_LISTS = 20_000
+"""Manifest lists that are read for it: two weeks with a commit a minute. Of a longer history all specs stay."""
+
+
+def unused_schemas(metadata: TableMetadata) -> frozenset[int]:
+    """The schemas that may go."""
+    newest_first = sorted(metadata.schemas, key=lambda one: one.schema_id, reverse=True)
+    staying = {one.schema_id for one in newest_first[:1]} | {metadata.current_schema_id}
+    staying |= {one.schema_id for one in metadata.snapshots if one.schema_id is not None}
+    known = set(metadata.schema().field_ids)
+    for schema in newest_first:
+        if not schema.field_ids <= known:
+            staying.add(schema.schema_id)
+            known |= schema.field_ids
+    return frozenset(one.schema_id for one in newest_first) - staying
+
+
+def replaced_specs(metadata: TableMetadata) -> frozenset[int]:
+    """The specs that may go if no manifest has them."""
+    ids = {one.spec_id for one in metadata.partition_specs}
+    return frozenset(ids - {metadata.default_spec_id, max(ids, default=0)})
+
+
+def unused_specs(
+    metadata: TableMetadata,
+    io: FileIO,
+    going: Sequence[int],
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
+) -> UnusedSpecs:
+    """The specs that no manifest has of the snapshots that stay once these are gone.
+
+    Where a list cannot be read, all specs stay. No list is read where no spec may go, and none any more once each is seen to
+    be in use: the head's comes first, then the oldest.
+
+    Raises:
+        Stopped: so it was wanted.
+    """
+    staying = [one for one in metadata.snapshots if one.snapshot_id not in going]
+    head = metadata.current_snapshot()
+    unused = replaced_specs(metadata)
+    try:
+        for some in ([head] if head else [], staying):
+            unused = without_used(unused, io, some, is_stopped, threads)
+    except Stopped:
+        raise
+    except Exception as err:  # noqa: BLE001 (whatever a store may say: the expiry is not in question)
+        return UnusedSpecs(why=f"specs stay, because a manifest list cannot be read: {err}")
+    return UnusedSpecs(unused, frozenset(one.snapshot_id for one in staying))
+
+
+def without_used(
+    specs: frozenset[int], io: FileIO, snapshots: Sequence[Snapshot], is_stopped: IsStopped, threads: Threads
+) -> frozenset[int]:
+    """Of some specs those that no manifest of these snapshots has.
+
+    Raises:
+        OSError, UnreadableError: a list cannot be read, or there are too many.
+        Stopped: so it was wanted.
+    """
+    files = SnapshotFiles(io, is_stopped, threads)
+    if specs and len(snapshots) > MOST_LISTS:
+        raise OSError(f"the table has {len(snapshots)} snapshots, more than {MOST_LISTS}")
+    for start in range(0, len(snapshots), LISTS_AT_ONCE):
+        for used in files.specs(snapshots[start : start + LISTS_AT_ONCE]) if specs else ():
+            specs -= used
+    return specs
