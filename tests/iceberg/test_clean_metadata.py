@@ -1,11 +1,12 @@
 """Schemas and specs that nothing uses go after an expiry, and whatever a snapshot needs stays."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.exceptions import BadRequestError, CommitStateUnknownException
+from pyiceberg.exceptions import BadRequestError, CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.update import (
     RemovePartitionSpecsUpdate,
@@ -14,11 +15,12 @@ from pyiceberg.table.update import (
     SetDefaultSpecUpdate,
 )
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import LongType
 
 from isotherm.contract.paths import normalised
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg import clean_metadata
+from isotherm.iceberg.clean_metadata import AssertStillUnused
 from isotherm.iceberg.unused_metadata import replaced_specs, unused_schemas, unused_specs
 from isotherm.service.ports import Expired, UnusedSpecs
 from support.evolved import (
@@ -33,6 +35,7 @@ from support.evolved import (
     nothing_is_missing,
     rows,
 )
+from support.expiring import branch
 from support.faults import FaultyCatalog, OnRest
 
 DONE = Expired(Outcome("job", OutcomeKind.DONE, Reason.COMMITTED, "some snapshots expired"))
@@ -43,6 +46,10 @@ def append_by_spec(catalog: Any, spec_id: int, **more: Any) -> None:
     writer = catalog.load_table(NAME)
     writer.metadata = writer.metadata.model_copy(update={"default_spec_id": spec_id})
     writer.append(rows(writer, 77), **more)
+
+
+def is_cleaning(updates: Any) -> bool:
+    return any(isinstance(one, RemoveSchemasUpdate | RemovePartitionSpecsUpdate) for one in updates)
 
 
 @pytest.fixture(params=[1, 2])
@@ -107,7 +114,7 @@ def test_the_highest_ids_stay_so_that_none_is_given_twice(empty_catalog: Any, ta
     with table.update_spec() as spec:
         spec.add_field("id", BucketTransform(4), "id_later")
     with table.update_schema() as schema:
-        schema.add_column("later", LongType())
+        schema.rename_column("fourth", "later")  # which brings no column that it alone knows
     # As whoever takes both back: neither was ever written by.
     metadata = table.refresh().metadata.model_copy(update={"default_spec_id": 3, "current_schema_id": 4})
 
@@ -161,13 +168,121 @@ def test_a_snapshot_that_came_since_keeps_its_spec(empty_catalog: Any, table: Ta
     nothing_is_missing(table)
 
 
+def test_a_snapshot_that_came_since_and_cannot_be_read_keeps_all_specs(
+    empty_catalog: Any, table: Table
+) -> None:
+    def commit() -> None:
+        append(table, 66)
+        Path(normalised(table.refresh().current_snapshot().manifest_list)).write_bytes(b"rubbish")
+
+    done = cleaned(empty_catalog, table, history(table)[:-1], between=commit)
+
+    assert (done.schemas, done.specs, ids(table)[1]) == (3, 0, {0, 1, 2, 3})
+    assert "specs stay, because a manifest list cannot be read" in done.outcome.why
+
+
+def test_of_too_many_snapshots_that_came_since_all_specs_stay(
+    empty_catalog: Any, table: Table, monkeypatch: Any
+) -> None:
+    """The lists of some were read; whether the others use a spec nobody knows."""
+    monkeypatch.setattr(clean_metadata, "MOST_NEW", 1)
+
+    def commit() -> None:
+        for number in (66, 67, 68):
+            append(table, number)
+
+    done = cleaned(empty_catalog, table, history(table)[:-1], between=commit)
+
+    assert (done.schemas, done.specs, ids(table)[1]) == (3, 0, {0, 1, 2, 3})
+    assert "specs stay, because more than 1 snapshots came meanwhile" in done.outcome.why
+
+
+@pytest.mark.parametrize("of", [FaultyCatalog, OnRest])
+def test_a_snapshot_that_comes_in_the_race_by_an_older_spec_keeps_it(
+    empty_catalog: Any, table: Table, of: Any
+) -> None:
+    raced: list[int] = []
+
+    def race(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        if is_cleaning(updates) and not raced:
+            raced.append(1)
+            append_by_spec(empty_catalog, 2)
+        return real(now, requirements, updates)
+
+    done = cleaned(of(empty_catalog, race), table, history(table)[:-1])
+
+    assert (done.schemas, done.specs, ids(table)[1]) == (3, 2, {2, 3})
+    nothing_is_missing(table)
+
+
+def test_a_metastore_refuses_what_is_in_use_by_then(table: Table) -> None:
+    metadata = table.metadata
+    every = [one.snapshot_id for one in metadata.snapshots]
+    alone = metadata.model_copy(update={"snapshots": metadata.snapshots[-1:]})
+
+    def refuses(found: Any, schemas: list[int], specs: list[int]) -> bool:
+        asserted = AssertStillUnused(snapshot_ids=every, schema_ids=schemas, spec_ids=specs)
+        try:
+            asserted.validate(found)
+        except CommitFailedException:
+            return True
+        return False
+
+    assert not refuses(alone, [0, 1, 3], [0, 1, 2])
+    assert refuses(alone.model_copy(update={"current_schema_id": 1}), [1], [])
+    assert refuses(metadata, [1], [])
+    assert refuses(alone.model_copy(update={"default_spec_id": 1}), [], [1])
+    assert refuses(alone, [9], [])
+    assert refuses(alone, [], [9])
+    assert refuses(None, [], [])
+
+
+def test_a_rest_catalog_is_asked_to_refuse_where_anything_has_moved(empty_catalog: Any, table: Table) -> None:
+    """And is sent no requirement or update that the specification does not know."""
+    branch(table, "audit", history(table)[-1])
+    sent: list[Any] = []
+
+    def keep(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        if is_cleaning(updates):
+            sent.extend(json.loads(one.model_dump_json()) for one in (*requirements, *updates))
+        return real(now, requirements, updates)
+
+    cleaned(OnRest(empty_catalog, keep), table, history(table)[:-1])
+
+    assert sorted(one.get("type") or one["action"] for one in sent) == [
+        "assert-current-schema-id",
+        "assert-default-spec-id",
+        "assert-ref-snapshot-id",
+        "assert-ref-snapshot-id",
+        "assert-table-uuid",
+        "remove-partition-specs",
+        "remove-schemas",
+    ]
+    assert {"action": "remove-schemas", "schema-ids": [0, 1, 3]} in sent
+    assert {"action": "remove-partition-specs", "spec-ids": [0, 1, 2]} in sent
+    assert {one.get("ref") for one in sent} == {None, "main", "audit"}
+
+
+def test_it_goes_by_the_tables_own_time(empty_catalog: Any, table: Table) -> None:
+    """Java does not load a table in whose metadata times go back by more than a minute: the writer's clock may be ahead."""
+    before_ms: list[int] = []
+
+    def keep(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        if is_cleaning(updates):
+            before_ms.append(now.metadata.last_updated_ms)
+        return real(now, requirements, updates)
+
+    cleaned(FaultyCatalog(empty_catalog, keep), table, history(table)[:-1])
+
+    assert table.refresh().metadata.last_updated_ms == before_ms[0] + 2  # one for specs, one for schemas
+
+
 @pytest.mark.parametrize("of", [FaultyCatalog, OnRest])
 def test_a_snapshot_that_comes_in_the_race_is_looked_at(empty_catalog: Any, table: Table, of: Any) -> None:
     raced: list[int] = []
 
     def race(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
-        is_ours = any(isinstance(one, RemoveSchemasUpdate | RemovePartitionSpecsUpdate) for one in updates)
-        if is_ours and not raced:
+        if is_cleaning(updates) and not raced:
             append(empty_catalog.load_table(NAME), 55)
             raced.append(55)
         return real(now, requirements, updates)
@@ -185,8 +300,7 @@ def test_who_makes_an_older_spec_and_schema_the_present_ones_in_the_race_wins(
     raced: list[int] = []
 
     def race(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
-        is_ours = any(isinstance(one, RemoveSchemasUpdate | RemovePartitionSpecsUpdate) for one in updates)
-        if is_ours and not raced:
+        if is_cleaning(updates) and not raced:
             raced.append(1)
             back = SetCurrentSchemaUpdate(schema_id=1), SetDefaultSpecUpdate(spec_id=1)
             empty_catalog.commit_table(empty_catalog.load_table(NAME), (), back)
@@ -212,7 +326,7 @@ def test_a_catalog_that_does_not_know_the_request_fails_no_expiry(
     empty_catalog: Any, table: Table, error: Exception
 ) -> None:
     def refuse(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
-        if any(isinstance(one, RemoveSchemasUpdate | RemovePartitionSpecsUpdate) for one in updates):
+        if is_cleaning(updates):
             raise error
         return real(now, requirements, updates)
 
@@ -222,6 +336,18 @@ def test_a_catalog_that_does_not_know_the_request_fails_no_expiry(
     assert f"stay, as far as is known: {type(error).__name__}" in done.outcome.why
     assert len(history(table)) == 1
     assert ids(table) == ({0, 1, 2, 3, 4}, {0, 1, 2, 3})
+
+
+def test_a_catalog_that_cannot_be_asked_any_more_fails_no_expiry(empty_catalog: Any, table: Table) -> None:
+    unused = unused_specs(table.metadata, table.io, history(table)[:-1])
+
+    def away(*_: Any) -> Any:
+        raise ConnectionError("away")
+
+    done = after(FaultyCatalog(empty_catalog, on_load=away), table, DONE, unused)
+
+    assert (done.outcome.kind, done.schemas) == (OutcomeKind.DONE, 0)
+    assert done.outcome.why.endswith("; schemas and partition specs stay: ConnectionError: away")
 
 
 def test_a_lost_answer_is_looked_up(empty_catalog: Any, table: Table) -> None:
@@ -236,28 +362,41 @@ def test_a_lost_answer_is_looked_up(empty_catalog: Any, table: Table) -> None:
     assert (done.schemas, done.specs) == (3, 3)
 
 
-def test_nothing_goes_that_it_is_not_asked_for(empty_catalog: Any, table: Table) -> None:
-    unused, every = unused_specs(table.metadata, table.io, history(table)[:-1]), ids(table)
-    failed = replace(DONE, outcome=replace(DONE.outcome, kind=OutcomeKind.UNKNOWN))
+def shortened(catalog: Any) -> tuple[Table, UnusedSpecs]:
+    """A table of which an expiry has left one snapshot, and what was read for that."""
+    table = created(catalog)
+    going = history(table)[:-1]
+    unused = unused_specs(table.metadata, table.io, going)
+    table.maintenance.expire_snapshots().by_ids(going).commit()
+    return table.refresh(), unused
+
+
+def test_nothing_goes_that_it_is_not_asked_for(empty_catalog: Any) -> None:
+    table, unused = shortened(empty_catalog)
+    every = ids(table)
+    unknown = replace(DONE, outcome=replace(DONE.outcome, kind=OutcomeKind.UNKNOWN))
+    # A tag that was lost is made again from what was there: with the schema of its snapshot.
+    lost, perhaps = replace(DONE, lost_refs=("q3",)), replace(DONE, lost_refs=None)
 
     assert after(empty_catalog, table, DONE, None) == DONE
-    assert after(empty_catalog, table, failed, unused) == failed
-    # A tag that was lost is made again from what was there: with the schema of its snapshot.
-    assert after(empty_catalog, table, replace(DONE, lost_refs=("q3",)), unused).schemas == 0
-    assert after(empty_catalog, table, replace(DONE, lost_refs=None), unused).schemas == 0
-    paused = cleaned(
-        empty_catalog, table, history(table)[:-1], may_send=lambda _: Refusal(Reason.POLICY, "it is paused")
-    )
+    assert [after(empty_catalog, table, one, unused) for one in (unknown, lost, perhaps)] == [
+        unknown,
+        lost,
+        perhaps,
+    ]
+    paused = after(empty_catalog, table, DONE, unused, lambda _: Refusal(Reason.POLICY, "it is paused"))
     assert (paused.schemas, paused.specs) == (0, 0)
     assert paused.outcome.why.endswith("stay: it is paused")
     assert ids(table) == every
+    assert after(empty_catalog, table, DONE, unused).specs == 3
 
 
-def test_another_table_of_that_name_is_left_alone(empty_catalog: Any, table: Table) -> None:
-    unused = unused_specs(table.metadata, table.io, history(table)[:-1])
+def test_another_table_of_that_name_is_left_alone(empty_catalog: Any) -> None:
+    table, unused = shortened(empty_catalog)
     empty_catalog.drop_table(NAME)
-    other = created(empty_catalog)
+    other, _ = shortened(empty_catalog)
+    every = ids(other)
 
     done = after(empty_catalog, table, DONE, unused)
 
-    assert (done.schemas, ids(other)[0]) == (0, {0, 1, 2, 3, 4})
+    assert (done.schemas, done.specs, ids(other)) == (0, 0, every)

@@ -3,6 +3,7 @@
 from itertools import chain
 
 from mutants import (
+    of_clean_metadata,
     of_commits,
     of_compactions,
     of_counts,
@@ -35,6 +36,7 @@ MUTANTS = tuple(
             of_searches,
             of_quarantine,
             of_expiry,
+            of_clean_metadata,
             of_reachability,
             of_commits,
             of_shared_commits,

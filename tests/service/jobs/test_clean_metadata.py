@@ -67,6 +67,24 @@ def test_they_go_where_the_policy_says_so(tmp_path, policy, left):
     service.stop()
 
 
+def test_they_are_not_even_looked_for_where_the_policy_does_not_say_so(tmp_path):
+    """The lists of all snapshots are read for it."""
+    lab = Lab(tmp_path, policy=POLICY)
+    evolved(lab)
+    service = started(lab)
+    asked, start = [], service.maintainer.start_reading
+
+    def note(*arguments, cleans=False):
+        asked.append(cleans)
+        return start(*arguments, cleans=cleans)
+
+    service.maintainer.start_reading = note
+    settle(service)
+
+    assert set(asked) == {False}
+    service.stop()
+
+
 def test_an_expiry_goes_on_where_the_catalog_refuses_it(tmp_path):
     lab = Lab(tmp_path, policy=CLEANING)
     table = evolved(lab)
