@@ -56,6 +56,9 @@ class Account:
                     yield f"partitions that were counted wrongly: {wrong}"
                 case seen.HoldChanged(is_held=True):
                     self.told.append(f"    held: {one.partition or 'the table'}: {one.why}")
+                case seen.SnapshotsExpired():
+                    self.happened["schemas removed"] += one.schemas_removed
+                    self.happened["specs removed"] += one.specs_removed
                 case seen.FilesDeleted():
                     self.told.append(f"    deleted {one.files}, kept {one.kept}: {one.why}")
                     self.happened["files deleted"] += one.files

@@ -26,7 +26,7 @@ from histories.fates import HONEST, LOSSY, SILENT, Post
 from histories.happenings import Step
 from histories.hot_partitions import HotPartitions
 from histories.java import Java, RefusedError, refusing
-from histories.kept_files import KeptFiles, missing_statistics
+from histories.kept_files import KeptFiles, missing_metadata, missing_statistics
 from histories.keyed_writes import hit
 from histories.moved_time import MovedTime
 from histories.promised import lost
@@ -295,6 +295,7 @@ class WorkHistory:
         gone += self.said.lost(self.before, after)
         self._expect([], gone, "what had to stay")
         self._expect([], missing_statistics(self.before, after), "statistics of what is retained")
+        self._expect([], missing_metadata(self.world.seen), "schemas and specs of what is retained")
         self.happened["refs dropped"] += len(set(self.before.refs) - set(after.refs))
 
     def _expect_files(self) -> None:

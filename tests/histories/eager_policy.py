@@ -22,7 +22,9 @@ compact:
   max_position_deletes: {positions}
   max_equality_deletes: {equality}
   max_deletion_vectors: {vectors}
-expire: {{keep_for: 10m, keep_last: 3, at_once: 1, every: 0s, at_latest: 1h, delete_after: {delete_after}}}
+expire:
+  {{keep_for: 10m, keep_last: 3, at_once: 1, every: 0s, at_latest: 1h, delete_after: {delete_after},
+    clean_expired_metadata: true}}
 manifests: {{min_count: {manifests}, max_per_partition: 0.5}}
 metadata: {{keep_last: 1, at_once: 1, older_than: 1h}}
 orphans: {{mode: apply, older_than: {orphans}, every: 1d, max_share: 1}}

@@ -65,3 +65,15 @@ def missing_statistics(before: TableMetadata, after: TableMetadata) -> list[str]
         if one.snapshot_id in is_there
     }
     return sorted({*(had - named), *(path for path in named if not Path(normalised(path)).exists())})
+
+
+def missing_metadata(table: Table) -> list[str]:
+    """Schemas and partition specs that a snapshot, a manifest or the table itself names, and that it has not."""
+    metadata = table.metadata
+    schemas = {one.schema_id for one in metadata.snapshots} | {metadata.current_schema_id}
+    specs = {manifest.partition_spec_id for one in metadata.snapshots for manifest in one.manifests(table.io)}
+    specs.add(metadata.default_spec_id)
+    return [
+        *(f"schema {one}" for one in schemas - {None, *(there.schema_id for there in metadata.schemas)}),
+        *(f"spec {one}" for one in specs - {there.spec_id for there in metadata.partition_specs}),
+    ]

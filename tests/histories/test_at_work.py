@@ -30,6 +30,8 @@ KINDS = {
     "remove_orphans",
     "refs dropped",
     "metadata trimmed",
+    "schemas removed",
+    "specs removed",
     "orphans removed",
     "files deleted",
     "race",
