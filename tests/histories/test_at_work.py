@@ -31,7 +31,6 @@ KINDS = {
     "refs dropped",
     "metadata trimmed",
     "schemas removed",
-    "specs removed",
     "orphans removed",
     "files deleted",
     "race",
