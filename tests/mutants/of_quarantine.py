@@ -266,9 +266,23 @@ MUTANTS = (
     Mutant(
         "a longer time in quarantine counts for nothing that is there already",
         "service/jobs/quarantine.py",
-        "self.ledger.not_over(sweep.uuid, places, before_ms) if places else frozenset()",
+        "self.ledger.not_over(sweep.uuid, places, now_ms, int(policy.orphans.keep_for))",
         "frozenset()",
         DAYS + "test_before_their_time_is_over_none_goes_and_a_longer_time_counts_at_once",
+    ),
+    Mutant(
+        "a shorter time in quarantine counts for what is there already",
+        "store/ledger/quarantine.py",
+        "{_THERE} AND {_UNTIL} > ? AND",
+        "{_THERE} AND marked_at_ms + ? > ? AND",
+        DAYS + "test_a_shorter_time_counts_for_nothing_that_is_there_already_also_where_a_look_comes_early",
+    ),
+    Mutant(
+        "what is looked at early was never promised for longer",
+        "store/ledger/quarantine.py",
+        "marked_at_ms, COALESCE(until_ms, due_at_ms) FROM deletions ",
+        "marked_at_ms, due_at_ms FROM deletions ",
+        LEDGER + "test_what_was_promised_holds_though_the_policy_says_less_and_the_file_is_looked_at_early",
     ),
     Mutant(
         "a ledger that was lost forgets what is in quarantine",

@@ -88,7 +88,7 @@ def test_a_row_that_cannot_be_read_keeps_no_ledger_from_being_brought_up(old, da
     ledger.close()
 
 
-def test_a_ledger_of_the_version_before_has_an_empty_quarantine_and_keeps_what_waits(tmp_path):
+def test_a_ledger_without_a_quarantine_has_an_empty_one_and_keeps_what_waits(tmp_path):
     path = tmp_path / "ledger.db"
     with sqlite3.connect(path) as database:
         for number, sql in enumerate(VERSIONS[:13], 1):
@@ -105,6 +105,25 @@ def test_a_ledger_of_the_version_before_has_an_empty_quarantine_and_keeps_what_w
     ledger.moved("t", {"s3://lake/t/data/a": ("s3://lake/t/q/a", 9)}, 3, 8)
     assert ledger.quarantines() == {"t": (1, 9)}
     assert ledger.due_deletions("t", 10, 10) == [Mark("s3://lake/t/q/a", "j", Cause.QUARANTINED, Seen(7, 5))]
+
+
+def test_a_ledger_of_the_version_before_promises_what_is_in_quarantine_for_as_long_as_it_said(tmp_path):
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as database:
+        for number, sql in enumerate(VERSIONS[:14], 1):
+            database.executescript(f"{sql}; PRAGMA user_version={number}")
+        database.executemany(
+            "INSERT INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms, cause, size_bytes) "
+            "VALUES ('t', ?, 'j', 'waiting', 100, 500, ?, 9)",
+            [("q/a", "quarantined"), ("data/b", "orphan")],
+        )
+    database.close()
+    ledger = Ledger(path)
+
+    assert [(one.place, one.until_ms) for one in ledger.files_in_quarantine("t")] == [("q/a", 500)]
+    ledger.look_soon("t", ["q/a"], 200)
+    assert ledger.not_over("t", ["q/a", "data/b"], 499, 1) == {"q/a"}
+    assert ledger.files_in_quarantine("t")[0].until_ms == 500
 
 
 def test_it_has_then_what_a_new_one_has(old, tmp_path):

@@ -74,13 +74,29 @@ def test_files_come_from_the_ledger_some_at_a_time(ledger):
 
 
 def test_whose_time_is_not_over_and_who_stays_longer(ledger):
-    assert ledger.not_over("t", [IN_A, IN_B], 99) == {IN_A}
-    assert ledger.not_over("t", [IN_A, IN_B], 100) == frozenset()
+    assert ledger.not_over("t", [IN_A, IN_B], 500, 401) == {IN_A}
+    assert ledger.not_over("t", [IN_A, IN_B], 500, 400) == frozenset()
     ledger.postponed("t", {IN_A: "x"}, 600)
     ledger.keep_longer("t", [IN_A], 800)
 
     assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 900)]
     assert ledger.overdue("t", 19) is None
+
+
+def test_what_was_promised_holds_though_the_policy_says_less_and_the_file_is_looked_at_early(ledger):
+    for look in (lambda: ledger.look_soon("t", [IN_A], 200), lambda: ledger.look_first("t", 200, 10)):
+        look()
+        assert ledger.due_deletions("t", 200, 10, [Cause.QUARANTINED])
+        assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 500)]
+        assert ledger.not_over("t", [IN_A], 499, 1) == {IN_A}
+        assert ledger.not_over("t", [IN_A], 500, 1) == frozenset()
+        ledger.keep_longer("t", [IN_A], 1)
+
+        assert ledger.due_deletions("t", 499, 10, [Cause.QUARANTINED]) == []
+        assert ledger.due_deletions("t", 500, 10, [Cause.QUARANTINED])
+    # A longer time is a promise too, once a look has found it.
+    ledger.keep_longer("t", [IN_A], 800)
+    assert ledger.not_over("t", [IN_A], 899, 1) == {IN_A}
 
 
 def test_what_stays_in_quarantine_by_its_policy_is_not_overdue(ledger):
@@ -93,8 +109,8 @@ def test_what_stays_in_quarantine_by_its_policy_is_not_overdue(ledger):
 
 def test_what_seems_to_be_needed_is_looked_at_soon_and_nothing_is_put_off_by_it(ledger):
     ledger.look_soon("t", [IN_A, B], 300)
-    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 300)]
     ledger.look_soon("t", [IN_A], 400)
 
-    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 300)]
+    assert ledger.due_deletions("t", 299, 10, [Cause.QUARANTINED]) == []
+    assert len(ledger.due_deletions("t", 300, 10, [Cause.QUARANTINED])) == 1
     assert ledger.due_deletions("t", 20, 10) == [Mark(B, "j", Cause.ORPHAN, SEEN)]

@@ -91,6 +91,30 @@ def test_before_their_time_is_over_none_goes_and_a_longer_time_counts_at_once(la
     service.stop()
 
 
+def test_a_shorter_time_counts_for_nothing_that_is_there_already_also_where_a_look_comes_early(lab_of):
+    lab = lab_of(QUARANTINE.replace("5d", "9d"))
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    (promised_ms,) = {one.until_ms for one in service.ledger.files_in_quarantine(uuid_of(table))}
+    ruled(lab, QUARANTINE.replace("5d", "1d"))
+    table.refresh()
+    with table.transaction() as change:
+        change.set_properties({"gc.enabled": "false"})  # all that is there is looked at by itself
+    pass_by(lab, service, 2)
+    with table.transaction() as change:
+        change.remove_properties("gc.enabled")
+    while lab.now_ms() < promised_ms:
+        assert len(inside(table)) == 4
+        assert {one.until_ms for one in service.ledger.files_in_quarantine(uuid_of(table))} == {promised_ms}
+        pass_by(lab, service, 0.25)
+    pass_by(lab, service, 2)
+
+    assert inside(table) == {}
+    service.stop()
+
+
 def missed(lab, service, table):
     """A writer was slower than `orphans.older_than`: what it commits was taken away. Where it lay."""
     source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))

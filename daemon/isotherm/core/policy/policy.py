@@ -305,7 +305,7 @@ class Orphans(StrictModel):
     does not: it takes the same proof as `apply`, a copy of each file in an object store, and its room for `keep_for`."""
     keep_for: Span = 14 * 86_400_000
     """Of `quarantine`: for so long a file can be put back (`isotherm orphans TABLE --restore`). Longer than the rarest reader
-    takes to come by."""
+    takes to come by. A longer time counts at once, a shorter one for what comes later."""
     older_than: Annotated[
         Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
     ] = 3 * 86_400_000

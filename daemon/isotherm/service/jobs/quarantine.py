@@ -56,11 +56,12 @@ class Quarantine:
     def ruled(self, sweep: Sweep, policy: Policy, now_ms: int) -> Sweep:
         """A sweep, with what the policy says by now of orphans and of files in quarantine."""
         places = [mark.path for mark in sweep.marks if mark.cause is Cause.QUARANTINED]
-        before_ms = now_ms - policy.orphans.keep_for
         return replace(
             sweep,
             to_quarantine=policy.orphans.mode is Mode.QUARANTINE,
-            not_over=self.ledger.not_over(sweep.uuid, places, before_ms) if places else frozenset(),
+            not_over=self.ledger.not_over(sweep.uuid, places, now_ms, int(policy.orphans.keep_for))
+            if places
+            else frozenset(),
             stays=""
             if policy.orphans.mode.takes_away
             else f"the policy says orphans.mode: {policy.orphans.mode}",

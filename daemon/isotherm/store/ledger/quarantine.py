@@ -1,7 +1,9 @@
 """The quarantine in the ledger: orphans that were moved, each as a file that waits for its deletion.
 
 A file in quarantine is a row of `deletions` like any other, under the path that it has there, with a cause of its own. So
-everything that keeps a deletion waiting keeps it too. `marked_at_ms` is when it was moved, `due_at_ms` when its time is over.
+everything that keeps a deletion waiting keeps it too. `marked_at_ms` is when it was moved, and `until_ms` until when it can
+be restored. `due_at_ms` is its next look, which comes early where the table may need the file. So what was promised
+holds, whatever the policy says by then.
 """
 
 import json
@@ -15,6 +17,8 @@ from isotherm.store.database import Part
 _THERE = "cause = 'quarantined' AND state = 'waiting'"
 """In the words of the index."""
 _AMONG = "path IN (SELECT value FROM json_each(?))"
+_UNTIL = "MAX(marked_at_ms + ?, COALESCE(until_ms, 0))"
+"""Until when a file can be restored, where the policy says so many milliseconds by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Quarantine(Part):
     def files_in_quarantine(self, uuid: str, after: str = "", limit: int = -1) -> list[Quarantined]:
         """The files of a table that are in quarantine as far as is known, by their places; so many behind one of them."""
         rows = self.db.execute(
-            "SELECT path, size_bytes, marked_at_ms, due_at_ms FROM deletions "  # noqa: S608
+            "SELECT path, size_bytes, marked_at_ms, COALESCE(until_ms, due_at_ms) FROM deletions "  # noqa: S608
             f"WHERE uuid = ? AND path > ? AND {_THERE} ORDER BY path LIMIT ?",
             (uuid, after, limit),
         )
@@ -54,9 +58,9 @@ class Quarantine(Part):
             for path, (place, size_bytes) in moves.items():
                 self.db.execute(
                     "INSERT OR REPLACE INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
-                    "marked_at_ms, due_at_ms, size_bytes) SELECT uuid, ?, job_id, 'waiting', 'quarantined', seen_through, "
-                    "seen_snapshot, ?, ?, ? FROM deletions WHERE uuid = ? AND path = ?",
-                    (place, now_ms, until_ms, size_bytes, uuid, path),
+                    "marked_at_ms, due_at_ms, until_ms, size_bytes) SELECT uuid, ?, job_id, 'waiting', 'quarantined', "
+                    "seen_through, seen_snapshot, ?, ?, ?, ? FROM deletions WHERE uuid = ? AND path = ?",
+                    (place, now_ms, until_ms, until_ms, size_bytes, uuid, path),
                 )
                 self.db.execute(
                     "UPDATE deletions SET state = 'moved', ended_at_ms = ? WHERE uuid = ? AND path = ?",
@@ -95,6 +99,7 @@ class Quarantine(Part):
                 seen.snapshot_id,
                 now_ms,
                 until_ms,
+                until_ms,
                 size_bytes,
                 listed_at_ms,
             )
@@ -103,28 +108,33 @@ class Quarantine(Part):
         with self.transaction():
             return self.db.executemany(
                 "INSERT INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
-                "marked_at_ms, due_at_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?) "
+                "marked_at_ms, due_at_ms, until_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (uuid, path) DO UPDATE SET job_id = excluded.job_id, state = excluded.state, "
                 "cause = excluded.cause, seen_through = excluded.seen_through, seen_snapshot = excluded.seen_snapshot, "
-                "marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, size_bytes = excluded.size_bytes, "
+                "marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, until_ms = excluded.until_ms, "
+                "size_bytes = excluded.size_bytes, "
                 "looks = 0, why = '', ended_at_ms = NULL, before = NULL "
                 "WHERE deletions.state NOT IN ('marked', 'waiting') AND deletions.ended_at_ms < ?",
                 rows,
             ).rowcount
 
-    def not_over(self, uuid: str, places: Collection[str], before_ms: int) -> frozenset[str]:
-        """Of these files those that were moved later than this: they can still be restored."""
+    def not_over(self, uuid: str, places: Collection[str], now_ms: int, keep_for_ms: int) -> frozenset[str]:
+        """Of these files those that can still be restored: by what was promised, or because they are not there for so long."""
         rows = self.db.execute(
-            f"SELECT path FROM deletions WHERE uuid = ? AND {_THERE} AND marked_at_ms > ? AND {_AMONG}",  # noqa: S608
-            (uuid, before_ms, json.dumps(list(places))),
+            f"SELECT path FROM deletions WHERE uuid = ? AND {_THERE} AND {_UNTIL} > ? AND {_AMONG}",  # noqa: S608
+            (uuid, keep_for_ms, now_ms, json.dumps(list(places))),
         )
         return frozenset(path for (path,) in rows)
 
     def keep_longer(self, uuid: str, places: Collection[str], keep_for_ms: int) -> None:
-        """These files stay for so long since they were moved; that they were looked at before counts for nothing."""
+        """These files stay until what was promised, and for so long at least since they were moved: that is promised now.
+
+        That they were looked at before counts for nothing.
+        """
         self.db.execute(
-            f"UPDATE deletions SET due_at_ms = marked_at_ms + ?, looks = 0, why = '' WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
-            (keep_for_ms, uuid, json.dumps(list(places))),
+            f"UPDATE deletions SET due_at_ms = {_UNTIL}, until_ms = {_UNTIL}, looks = 0, why = '' "  # noqa: S608
+            f"WHERE uuid = ? AND {_THERE} AND {_AMONG}",
+            (keep_for_ms, keep_for_ms, uuid, json.dumps(list(places))),
         )
 
     def look_soon(self, uuid: str, places: Iterable[str], now_ms: int) -> None:

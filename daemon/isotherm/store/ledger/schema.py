@@ -153,6 +153,13 @@ ALTER TABLE deletions ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX deletions_quarantined ON deletions (uuid, path) WHERE cause = 'quarantined' AND state = 'waiting';
 """
 """A file in quarantine has a row of its own, under the path that it has there. Its size is told, and summed up."""
+_VERSION_15 = """
+ALTER TABLE deletions ADD COLUMN until_ms INTEGER;
+UPDATE deletions SET until_ms = due_at_ms WHERE cause = 'quarantined' AND state = 'waiting';
+"""
+"""Until when a file can be restored was promised when it was moved. It may be looked at before, so that its next look is
+another time. Of what is there by now the next look is all that is known: of a file that was looked at early, the policy's
+time counts as before."""
 VALUES = frozenset(
     {
         *("operations.value", "operations.job", "holds.value", "reloads.value", "lateness.value"),
@@ -163,5 +170,5 @@ VALUES = frozenset(
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9, _VERSION_10, _VERSION_11, _VERSION_12),
-    *(_VERSION_13, _VERSION_14),
+    *(_VERSION_13, _VERSION_14, _VERSION_15),
 )
