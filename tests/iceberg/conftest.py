@@ -1,5 +1,8 @@
-"""A catalog, and in it a table of six snapshots, for the tests of expiry and of the deletion that follows."""
+"""A catalog, and in it a table of six snapshots, for the tests of expiry and of the deletion that follows. Labs on a disk and
+on S3, for those of searches.
+"""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from support.expiring import NAME, SCHEMA, append, rows
+from support.lab import Lab
+from support.object_store import ObjectStore, object_store
 
 
 @pytest.fixture
@@ -34,3 +39,18 @@ def table(catalog: Any) -> Table:
     append(made, 12)
     append(made, 13)
     return made.refresh()
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path) -> Iterator[tuple[Lab, ObjectStore]]:
+    with object_store() as store:
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
+        yield lab, store
+        lab.executor.stop()
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(tmp_path)
+    yield lab
+    lab.executor.stop()

@@ -8,14 +8,14 @@ MUTANTS = (
         "iceberg/compaction/one_commit.py",
         "if self.snapshot.is_of_another_format(table.metadata):",
         "if False:",
-        "iceberg/compaction/test_rewritten_manifests.py::test_what_was_written_before_an_upgrade_is_not_used_after_it[False-manifests]",
+        "iceberg/compaction/test_manifests_of_before_an_upgrade.py::test_what_was_written_before_an_upgrade_is_not_used_after_it[False-manifests]",
     ),
     Mutant(
         "what version 1 does not say of an entry is taken for another entry",
         "iceberg/manifests/which_become_one.py",
         "    if isinstance(value, Enum):\n        return value.value\n",
         "",
-        "iceberg/compaction/test_rewritten_manifests.py::test_a_table_that_was_upgraded_has_its_manifests_rewritten[0]",
+        "iceberg/compaction/test_manifests_of_before_an_upgrade.py::test_a_table_that_was_upgraded_has_its_manifests_rewritten[0]",
     ),
     Mutant(
         "a table that was just upgraded to version 3 is due for what is not done",

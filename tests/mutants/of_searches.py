@@ -50,7 +50,7 @@ MUTANTS = (
         "iceberg/orphan_search.py",
         "            unreached.discard_all([name])\n",
         "            pass\n",
-        "iceberg/test_orphan_search.py::"
+        "iceberg/test_old_versions.py::"
         "test_a_version_that_a_store_lists_twice_counts_once_among_the_newest_which_stay",
     ),
     Mutant(
@@ -88,7 +88,7 @@ MUTANTS = (
         "iceberg/remover.py",
         "    found &= wanted[Cause.OLD_VERSION]\n",
         "    found = set()\n",
-        "iceberg/test_orphan_search.py::test_the_versions_that_a_table_needs_are_never_deleted",
+        "iceberg/test_old_versions.py::test_the_versions_that_a_table_needs_are_never_deleted",
     ),
     Mutant(
         "orphans are looked for where other tables may write",
@@ -116,14 +116,14 @@ MUTANTS = (
         "iceberg/metadata_folder.py",
         "    if version.uuid.lower() != str(table.metadata.table_uuid):\n",
         "    if False:\n",
-        "iceberg/test_orphan_search.py::test_what_is_no_version_of_this_table_stays",
+        "iceberg/test_old_versions.py::test_what_is_no_version_of_this_table_stays",
     ),
     Mutant(
         "the way back to a history that was lost goes as an old version",
         "iceberg/metadata_folder.py",
         "    if version.updated_ms >= oldest_named_ms(table):\n",
         "    if False:\n",
-        "iceberg/test_orphan_search.py::test_the_versions_that_a_table_needs_are_never_deleted",
+        "iceberg/test_old_versions.py::test_the_versions_that_a_table_needs_are_never_deleted",
     ),
     Mutant(
         "what was written again within the grace goes",
@@ -137,14 +137,14 @@ MUTANTS = (
         "iceberg/metadata_folder.py",
         'version.sequence_number is None or version.sequence_number > last:\n        return f"it may',
         'False:\n        return f"it may',
-        "iceberg/test_orphan_search.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
+        "iceberg/test_old_versions.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
     ),
     Mutant(
         "a search believes a catalog that does not know all of the table",
         "iceberg/orphan_search.py",
         "    if beside.history is not None:\n",
         "    if False:\n",
-        "iceberg/test_orphan_search.py::test_a_catalog_that_does_not_know_all_is_not_believed",
+        "iceberg/test_refused_searches.py::test_a_catalog_that_does_not_know_all_is_not_believed",
     ),
     Mutant(
         "what was found goes though another history has begun within the grace",
@@ -181,7 +181,7 @@ MUTANTS = (
         "clients/listing.py",
         '    if os.path.islink(root.rstrip("/")):',
         "    if False:",
-        "iceberg/test_orphan_search.py::test_a_folder_that_leads_elsewhere_is_not_searched",
+        "iceberg/test_refused_searches.py::test_a_folder_that_leads_elsewhere_is_not_searched",
     ),
     Mutant(
         "files of a table of another format are orphans",
@@ -237,7 +237,7 @@ MUTANTS = (
         "iceberg/orphan_search.py",
         "last < wanted.seen_through:",
         "last < 0:",
-        "iceberg/test_orphan_search.py::test_a_table_whose_history_went_back_is_not_searched",
+        "iceberg/test_refused_searches.py::test_a_table_whose_history_went_back_is_not_searched",
     ),
     Mutant(
         "hidden files are orphans",

@@ -11,6 +11,10 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from isotherm.core.model.jobs import CompactionJob, Outcome
+from isotherm.iceberg.compaction.committer import commit_manifests
+from support.rewriting import NOW_MS, always, of_each
+
 NAME = "db.t"
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -34,3 +38,12 @@ def append(table: Table, part: int, number: int) -> None:
     table.append(
         pa.table({"id": ids, "part": pa.array([part] * 10, pa.int32()), "text": [f"{one}" for one in ids]})
     )
+
+
+def rewrite(catalog: Any, job: CompactionJob, may_commit: Any = always) -> Outcome:
+    return commit_manifests(catalog, job, of_each(may_commit), NOW_MS, pause=lambda _: None)
+
+
+def ids(table: Table) -> list[int]:
+    found: list[int] = table.refresh().scan().to_arrow()["id"].to_pylist()
+    return sorted(found)

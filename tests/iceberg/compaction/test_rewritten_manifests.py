@@ -7,40 +7,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
-from isotherm.clients.catalog import open_catalog
-from isotherm.clients.manifests.reading import Manifest, entries
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.commit_outcome import settled
 from isotherm.iceberg.compaction.committer import commit_manifests
 from isotherm.iceberg.values import loaded_table
-from support.equality import delete_by, keys
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
-from support.manifests_of_commits import append, three_parts
+from support.manifests_of_commits import append, ids, rewrite, three_parts
 from support.rewriting import (
-    COLUMNS,
-    NOW_MS,
-    SOME,
     always,
-    bound,
-    commit,
     compacted,
-    counters,
-    fresh,
     job_on,
     of_each,
-    partitions,
-    rewritten,
-    rows,
     swept,
 )
-from support.spark import CATALOG
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
 
@@ -53,15 +39,6 @@ def catalog(tmp_path: Path) -> Any:
     for number in range(12):
         append(table, number % 3, number)
     return catalog
-
-
-def rewrite(catalog: Any, job: CompactionJob, may_commit: Any = always) -> Outcome:
-    return commit_manifests(catalog, job, of_each(may_commit), NOW_MS, pause=lambda _: None)
-
-
-def ids(table: Table) -> list[int]:
-    found: list[int] = table.refresh().scan().to_arrow()["id"].to_pylist()
-    return sorted(found)
 
 
 def test_every_file_is_there_as_it_was_in_one_manifest(catalog: Any) -> None:
@@ -294,71 +271,6 @@ def test_where_all_are_damaged_nothing_is_committed(catalog: Any) -> None:
     assert table.refresh().metadata.current_snapshot_id == head
 
 
-def numbers_of(table: Table) -> list[int | None]:
-    """The sequence number of each entry at the head, as a manifest or its list says it."""
-    found = manifests(table)
-    return [
-        entry.sequence_number
-        for one in found
-        for entry in entries(Manifest.read(table.io, one.manifest_path), one)
-    ]
-
-
-@pytest.mark.parametrize("later", [0, 3])
-def test_a_table_that_was_upgraded_has_its_manifests_rewritten(tmp_path: Path, later: int) -> None:
-    """What version 1 does not say of an entry is the same as what version 2 says."""
-    catalog = three_parts(tmp_path, **{"format-version": "1"})
-    for number in range(6):
-        append(catalog.load_table(NAME), number % 3, number)
-    upgrade(catalog)
-    for number in range(6, 6 + later):
-        append(catalog.load_table(NAME), number % 3, number)
-    table = catalog.load_table(NAME)
-    before, read = live(table), ids(table)
-
-    outcome = rewrite(catalog, job_on(table))
-
-    assert (outcome.kind, len(manifests(table))) == (OutcomeKind.DONE, 1), outcome
-    assert (live(table), ids(table)) == (before, read)
-
-
-def upgrade(catalog: Any) -> None:
-    with catalog.load_table(NAME).transaction() as transaction:
-        transaction.upgrade_table_version(2)
-
-
-@pytest.mark.parametrize("what", ["manifests", "files"])
-@pytest.mark.parametrize("is_written_to", [False, True])
-def test_what_was_written_before_an_upgrade_is_not_used_after_it(
-    tmp_path: Path, what: str, *, is_written_to: bool
-) -> None:
-    """Manifests of version 1 name no numbers, and in a list of version 2 theirs would be missing: Spark reads no row then."""
-    catalog = three_parts(tmp_path, **{"format-version": "1"})
-    for number in range(6):
-        append(catalog.load_table(NAME), number % 3, number)
-    table, times = catalog.load_table(NAME), []
-    job = job_on(table) if what == "manifests" else bound(table, OURS)
-    written = None if what == "manifests" else rewritten(table, job)
-
-    def racing(real: Any, *arguments: Any) -> Any:
-        if not times:
-            times.append(1)
-            upgrade(catalog)
-            if is_written_to:
-                append(catalog.load_table(NAME), 2, 6)
-        return real(*arguments)
-
-    faulty = FaultyCatalog(catalog, racing)
-    outcome = rewrite(faulty, job) if written is None else commit(faulty, job, written)
-
-    assert outcome.kind is OutcomeKind.DONE
-    assert None not in numbers_of(table.refresh())
-    assert ids(table) == list(range(70 if is_written_to else 60))
-    gone = swept(table.refresh(), job, outcome).gone
-    assert set(gone) == set(outcome.leftovers) != set()
-    assert ids(table) == list(range(70 if is_written_to else 60))
-
-
 class Tampered:
     """A store that keeps another thing than it was given: of a manifest that was written, when it is read back."""
 
@@ -392,83 +304,3 @@ def test_what_reads_back_otherwise_is_not_committed(catalog: Any) -> None:
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.UNEXPECTED)
     assert "does not say what they say" in outcome.why
     assert table.refresh().metadata.current_snapshot_id == head
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("version", [2, 3])
-def test_spark_reads_the_same_rows_at_every_snapshot_and_goes_on(
-    spark: Any, lake_folder: Any, tmp_path: Path, version: int
-) -> None:
-    lake = open_catalog(CATALOG, lake_folder.pyiceberg_properties, 60)
-    with fresh(spark, f"db.fewer{version}", COLUMNS, "PARTITIONED BY (flag)") as name:
-        spark.sql(
-            f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('format-version' = '{version}', "
-            "'commit.manifest-merge.enabled' = 'false', 'write.delete.mode' = 'merge-on-read')"
-        )
-        for start in range(0, 60, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
-            id_ = ("id", pa.int64(), 1)
-            delete_by(spark, name, tmp_path, keys(id_, rows=[(start - 9,), (start - 3,)]), [1], "flag=false")
-            spark.sql(f"DELETE FROM lake.{name} WHERE id = {start + 5}")
-        # A partition field more: manifests of two specs are never one.
-        spark.sql(f"ALTER TABLE lake.{name} ADD PARTITION FIELD bucket(2, id)")
-        for start in range(60, 100, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
-        snapshots = [row[0] for row in spark.sql(f"SELECT snapshot_id FROM lake.{name}.snapshots").collect()]
-        before = {one: rows(spark, name, one) for one in snapshots}
-        lineage, counted = _lineage(spark, name, version), counters(spark, name)
-        table = lake.load_table(name)
-
-        outcome = rewrite(lake, job_on(table))
-
-        assert outcome.kind is OutcomeKind.DONE, outcome
-        assert "not merged" not in outcome.why, outcome.why
-        kinds = [(one.content, one.partition_spec_id) for one in manifests(table)]
-        assert sorted(kinds) == [
-            (ManifestContent.DATA, 0),
-            (ManifestContent.DATA, 1),
-            (ManifestContent.DELETES, 0),
-        ]
-        assert {one: rows(spark, name, one) for one in snapshots} == before
-        assert rows(spark, name) == before[snapshots[-1]]
-        assert _lineage(spark, name, version) == lineage
-        assert counters(spark, name) == counted
-        # Whoever deletes and merges next finds its rows.
-        kept = len(rows(spark, name))
-        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (0, 11, 61)")
-        assert kept - len(rows(spark, name)) in (2, 3)
-        spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
-        assert rows(spark, name, snapshots[-1]) == before[snapshots[-1]]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("kind", ["DECIMAL(9,2)", "STRING"])
-def test_two_partition_fields_of_one_type_are_read_by_everybody(
-    spark: Any, lake_folder: Any, kind: str
-) -> None:
-    """Java explains a type of Avro once and names it after that, and reads nothing else."""
-    lake = open_catalog(CATALOG, lake_folder.pyiceberg_properties, 60)
-    with fresh(spark, "db.twice", f"id BIGINT, a {kind}, b {kind}", "PARTITIONED BY (a, b)") as name:
-        for start in range(0, 40, 10):
-            spark.sql(
-                f"INSERT INTO lake.{name} SELECT id, CAST(1 AS {kind}), CAST(2 AS {kind}) FROM range({start}, {start + 10}, 1, 1)"
-            )
-        before = rows(spark, name)
-        table = lake.load_table(name)
-        (key,) = partitions(table)
-
-        assert rewrite(lake, job_on(table)).kind is OutcomeKind.DONE
-        assert rows(spark, name) == before
-        assert len(manifests(table)) == 1
-        assert compacted(lake, name, key).kind is OutcomeKind.DONE
-        spark.sql(f"REFRESH TABLE lake.{name}")
-        assert rows(spark, name) == before
-        spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
-        assert len(spark.sql(f"SELECT * FROM lake.{name} WHERE a = 1 AND b = 2").collect()) == len(before)
-
-
-def _lineage(spark: Any, name: str, version: int) -> list[Any]:
-    if version == 2:
-        return []
-    found = spark.sql(f"SELECT id, _row_id, _last_updated_sequence_number FROM lake.{name} ORDER BY id, 2")
-    return [tuple(row) for row in found.collect()]
