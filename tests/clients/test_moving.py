@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotherm.clients import moving
 from isotherm.clients.listing import written_at_ms
 from isotherm.clients.moving import OtherFileError, bring_back, is_same, link_below, move
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
@@ -87,11 +88,11 @@ def test_what_is_brought_back_lies_where_it_was(place):
     io, folder = place
     put(io, f"{folder}/_aside/j/data/a")
 
-    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a") == 4
+    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a")
     assert content(io, f"{folder}/data/day=1/a") == b"rows"
     assert content(io, f"{folder}/_aside/j/data/a") is None
     # Asked once more, as after a crash, it says the same.
-    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a") == 4
+    assert bring_back(io, f"{folder}/_aside/j/data/a", f"{folder}/data/day=1/a")
     with pytest.raises(FileNotFoundError, match=r"neither .*/x nor .*/y"):
         bring_back(io, f"{folder}/x", f"{folder}/y")
 
@@ -104,7 +105,7 @@ def test_what_is_brought_back_and_there_already_stays_in_both_places(place):
     if folder.startswith("file:"):
         os.utime(folder.removeprefix("file://") + "/a", (0, 0))
 
-    assert bring_back(io, f"{folder}/aside", f"{folder}/a") == 4
+    assert not bring_back(io, f"{folder}/aside", f"{folder}/a")
     assert (content(io, f"{folder}/aside"), content(io, f"{folder}/a")) == (b"rows", b"rows")
     assert written_at_ms(io, f"{folder}/a") > now_ms() - HOUR_S * 1000
 
@@ -180,7 +181,7 @@ def test_a_disk_without_second_names_for_files_renames_what_comes_back(tmp_path,
 
     monkeypatch.setattr(os, "link", refuse)
 
-    assert bring_back(io, f"file://{tmp_path}/aside", f"file://{tmp_path}/a") == 4
+    assert bring_back(io, f"file://{tmp_path}/aside", f"file://{tmp_path}/a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
@@ -210,7 +211,7 @@ def test_a_copy_that_breaks_off_half_way_shows_nothing_and_is_made_again(tmp_pat
     assert (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b")) == (b"0123456789", None)
     assert content(io, "hdfs://nn/t/_b.half") == b"0123"
 
-    assert act(io, "hdfs://nn/t/a", "hdfs://nn/t/b") == 10
+    assert act(io, "hdfs://nn/t/a", "hdfs://nn/t/b") == (10 if act is move else True)
     assert (content(io, "hdfs://nn/t/a"), content(io, "hdfs://nn/t/b")) == (None, b"0123456789")
     assert content(io, "hdfs://nn/t/_b.half") is None
 
@@ -286,6 +287,34 @@ def test_s3_copies_by_itself():
         move(io, f"{folder}/a", f"{folder}/b")
 
         assert store.sent_bytes - before < 10_000
+
+
+class BesideAWriter(RetryingFileIO):
+    """A client that is slow: while what it sends is on its way through this machine, a writer takes the name."""
+
+    def new_output(self, location):
+        file = super().new_output(location)
+        create = file.create
+
+        def create_late(*args):
+            stream = create(*args)
+            put(RetryingFileIO(self.properties), location, b"ROWS")
+            return stream
+
+        file.create = create_late
+        return file
+
+
+@pytest.mark.parametrize("act", [move, bring_back])
+def test_what_goes_through_this_machine_is_not_written_over_a_file_that_comes_meanwhile(monkeypatch, act):
+    monkeypatch.setattr(moving, "COPIED_AT_ONCE_BYTES", 3)
+    with object_store() as store:
+        io, folder = BesideAWriter(properties_with_retries(store.properties())), own_folder()
+        put(RetryingFileIO(io.properties), f"{folder}/aside")
+
+        with pytest.raises(OtherFileError):
+            act(io, f"{folder}/aside", f"{folder}/a")
+        assert (content(io, f"{folder}/aside"), content(io, f"{folder}/a")) == (b"rows", b"ROWS")
 
 
 @given(

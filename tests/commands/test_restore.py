@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.commands.inspector import Inspector
+from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.quarantine import FOLDER
 from isotherm.runtime.config import load_config
+from isotherm.store.ledger import Ledger
 from support.in_process import WithoutPauses
 from support.lab import Lab, started, uuid_of
 from support.searching import ORPHANS, POLICY, REPORT, filled, home, pass_by, plant
@@ -94,6 +96,64 @@ def test_what_the_table_needs_from_quarantine_is_said_where_nobody_puts_it_back(
     )
     (lab.root / "policies" / "all.yaml").write_text(REPORT)
     assert Inspector(load_config(lab.root / "isotherm.yaml")).unwatched(uuid_of(lab.table)) is None
+
+
+def named_and_missed(lab):
+    """The table comes to name a file that is in quarantine; where that lay."""
+    (source,) = lab.table.inspect.files()["file_path"].to_pylist()[:1]
+    late = home(lab.table) / "data" / "a.parquet"
+    late.write_bytes(Path(source.removeprefix("file://")).read_bytes())
+    lab.table.refresh().add_files([f"file://{late}"])
+    late.unlink()
+    return late
+
+
+def test_where_another_table_claims_the_folder_no_put_back_is_promised(ask, lab):
+    late = named_and_missed(lab)
+    ledger = Ledger(lab.root / "state" / "ledger.db")
+    ledger.place("another", f"file://{home(lab.table)}/data")
+    ledger.close()
+    said = " ".join(ask("shop.orders").stdout.split())
+
+    assert "needs 1 file of these where they were; the daemon puts none back, because another table" in said
+    assert "after its next search" not in said
+    assert ask("shop.orders", "--restore", "data/a.parquet").exit_code == 1  # it is too short
+    assert not late.exists()
+
+
+def test_while_a_table_is_left_alone_no_put_back_is_promised(ask, lab):
+    named_and_missed(lab)
+    ledger = Ledger(lab.root / "state" / "ledger.db")
+    ledger.hold(Hold(HoldKind.HALT, uuid_of(lab.table), "shop.orders", "mismatch: rows", 5), told=True)
+    ledger.close()
+    said = " ".join(ask("shop.orders").stdout.split())
+
+    assert "nobody puts them back until that is over: the table is halted: mismatch: rows" in said
+
+
+def test_where_no_search_may_be_made_what_lies_in_quarantine_is_listed_all_the_same(ask, lab):
+    with lab.table.transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    result = ask("shop.orders", "-o", "json")
+
+    assert result.exit_code == 1
+    assert "gc.enabled=false" in result.stderr
+    answer = json.loads(result.stdout)
+    assert (len(answer["quarantine"]), answer["listed"], answer["orphans"]) == (4, 0, [])
+    assert "The daemon proves that of each, and puts back what is needed." in answer["notes"][-1]
+    assert ask("shop.orders", "--restore", "all").exit_code == 0
+    assert ask("shop.orders", "-o", "json").stdout == ""
+
+
+def test_what_is_there_already_is_said_and_that_the_daemon_may_take_it_away(ask, lab):
+    (place,) = (home(lab.table) / FOLDER).glob("*/data/a.parquet")
+    plant(lab.table, "data/a.parquet")[0].write_bytes(place.read_bytes())
+    result = ask("shop.orders", "--restore", "data/a.parquet")
+
+    assert result.exit_code == 0
+    assert "already there:" in result.stdout
+    assert "restored" not in result.stdout
+    assert place.exists()
 
 
 def test_one_comes_back_however_it_is_named(ask, lab):

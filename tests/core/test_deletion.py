@@ -134,7 +134,7 @@ def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cau
 QUARANTINED = Mark(f"{HOME}/_isotherm_quarantine/j1/data/x/a.parquet", "j1", Cause.QUARANTINED, SEEN)
 
 
-MEASURED = {"sizes": {"a.parquet": {7}}, "in_quarantine": {QUARANTINED.path: 7}}
+MEASURED = {"sizes": {QUARANTINED.path: {7}}, "in_quarantine": {QUARANTINED.path: 7}}
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,23 @@ MEASURED = {"sizes": {"a.parquet": {7}}, "in_quarantine": {QUARANTINED.path: 7}}
             {"names": {"a.parquet"}, **MEASURED, "in_quarantine": {QUARANTINED.path: 8}},
             Finding.WAIT,
             "needed_again",
+        ),
+        # The table has its files of this name in other places, whatever their sizes.
+        ({"names": {"a.parquet"}, "elsewhere": {QUARANTINED.path}}, Finding.GO, "unreached"),
+        (
+            {
+                "names": {"a.parquet"},
+                "elsewhere": {QUARANTINED.path},
+                **MEASURED,
+                "at_origin": {QUARANTINED.path: 8},
+            },
+            Finding.GO,
+            "unreached",
+        ),
+        (
+            {"names": {"a.parquet"}, "elsewhere": {QUARANTINED.path}, "young": {QUARANTINED.path}},
+            Finding.WAIT,
+            "not_over",
         ),
         ({"known_through": 13}, Finding.WAIT, "history_cut"),
         ({"stays": "orphans.mode: report"}, Finding.WAIT, "policy"),

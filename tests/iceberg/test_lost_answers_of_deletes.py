@@ -68,7 +68,8 @@ def test_what_was_written_under_the_name_since_stays(store, lab, to_quarantine):
     assert content(store, path) is None
     if to_quarantine:
         loaded = loaded_table(table, "shop.orders")
-        assert set(restore(loaded, restorable(loaded, [home]))[0]) == {path}
+        result = restore(loaded, restorable(loaded, [home]))
+        assert {*result.restored, *result.there} == {path}
     else:
         put(store, path, NEW)
     sweeping.join(60)
@@ -92,9 +93,9 @@ def test_of_two_files_of_one_name_a_person_gets_the_one_that_the_table_names(sto
     store.client().delete_object(Bucket="lake", Key=path.removeprefix("s3://lake/"))
     loaded = loaded_table(table, "shop.orders")
 
-    restored, failed = restore(loaded, restorable(loaded, [home]))
+    result = restore(loaded, restorable(loaded, [home]))
 
-    assert set(restored) == {path}
-    assert set(failed) == {places[1]}
-    assert f"the table names one of {len(named)} bytes there" in failed[places[1]]
+    assert set(result.restored) == {path}
+    assert set(result.failed) == {places[1]}
+    assert f"the table names one of {len(named)} bytes there" in result.failed[places[1]]
     assert table.scan().to_arrow().num_rows == rows

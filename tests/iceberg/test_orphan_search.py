@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from isotherm.clients.listing import StoredFile, files_below
+from isotherm.contract.paths import folder
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
-from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.refusals import Reason
+from isotherm.core.orphan_findings import Refused, quarantine_text
 from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import orphan_search
 from isotherm.iceberg.orphan_search import Others, find
@@ -100,8 +102,8 @@ def test_a_store_that_does_not_answer_is_no_folder_without_files(on_s3):
 
     result = find(table.refresh(), search_of(table))
 
-    assert isinstance(result, Refusal)
-    assert result.reason is Reason.STORAGE
+    assert isinstance(result, Refused)
+    assert result.refusal.reason is Reason.STORAGE
 
 
 def test_a_quarantine_that_may_not_be_listed_keeps_no_orphan_from_being_found(on_s3):
@@ -133,15 +135,33 @@ def test_a_search_tells_what_the_table_misses_of_what_is_in_quarantine(on_disk):
     name = name_of_a_file(table.refresh())
     put(table, f"{FOLDER}/j/data/{name}", f"{FOLDER}/j/data/other/{name}", *IN_QUARANTINE)
     (path,) = table.inspect.files()["file_path"].to_pylist()
-    there = f"{table.metadata.location}/data/other/{name}"
-    put(table, there.removeprefix(f"{table.metadata.location}/"))
+    put(table, f"data/other/{name}")
     result = found(table)
-    lies_there = path.removeprefix(f"{table.metadata.location}/") == f"data/{name}"
+    # The table has its file where it names it: those two are others of its name.
+    assert (result.needed_again, result.missed) == ({name}, set())
 
-    assert result.needed_again == {name}
-    assert result.missed == (set() if lies_there else {f"{table.metadata.location}/{FOLDER}/j/data/{name}"})
-    Path(there.removeprefix("file://")).unlink()
-    assert f"{table.metadata.location}/{FOLDER}/j/data/other/{name}" in found(table).missed
+    Path(path.removeprefix("file://")).unlink()
+    right, other = (f"{table.metadata.location}/{FOLDER}/j/data/{part}{name}" for part in ("", "other/"))
+    assert found(table).missed == {right}
+    Path(f"{table.metadata.location}/data/other/{name}".removeprefix("file://")).unlink()
+    assert found(table).missed == {right, other}
+
+
+def test_what_another_table_keeps_in_quarantine_is_told(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    name = name_of_a_file(table.refresh())
+    (path,) = table.inspect.files()["file_path"].to_pylist()
+    put(table, f"{FOLDER}/j/data/x/{name}", f"{FOLDER}/j/data/y/{name}")
+    Path(path.removeprefix("file://")).unlink()
+    claim = folder(f"{table.metadata.location}/data/x")
+
+    result = found(table, others=frozenset({claim}))
+
+    place = f"{table.metadata.location}/{FOLDER}/j/data/x/{name}"
+    assert (len(result.missed), result.claimed) == (2, {place: claim})
+    said = "; 2 files in quarantine are needed where they were, and 1 of them stays: another table claims "
+    assert quarantine_text(result) == f"{said}{claim}"
 
 
 def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):

@@ -329,7 +329,7 @@ def test_a_restore_that_was_cut_off_leaves_the_copy_in_quarantine_for_its_time(t
     home = table.metadata.location
     put(table, "data/a.parquet", f"{FOLDER}/j1/data/a.parquet")
 
-    assert put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet") == f"{home}/data/a.parquet"
+    assert not put_back(table.io, home, f"{home}/{FOLDER}/j1/data/a.parquet")
     assert len(list(listed(table.io, home))) == 1
     assert content(table, f"{home}/data/a.parquet") == CONTENT
     with pytest.raises(OSError, match="nothing was moved from this table's folders"):

@@ -7,6 +7,8 @@ PLACES = "core/test_quarantine.py::"
 MOVES = "clients/test_moving.py::"
 STORE = "iceberg/test_quarantine.py::"
 DAYS = "service/jobs/test_quarantine.py::"
+NAMES = "iceberg/test_files_of_one_name.py::"
+UNKNOWN = "service/jobs/test_unknown_quarantine.py::"
 LEDGER = "store/test_quarantine.py::"
 
 MUTANTS = (
@@ -167,9 +169,9 @@ MUTANTS = (
     ),
     Mutant(
         "what was half moved when the process ended does not come back",
-        "iceberg/quarantine.py",
-        "for place in (*sorted(back), *(targets[path] for path in half)):",
-        "for place in sorted(back):",
+        "iceberg/restoring.py",
+        "_by_origin(home, sorted((*back, *half)))",
+        "_by_origin(home, sorted(back))",
         STORE + "test_what_was_moved_when_the_process_ended_and_named_since_is_put_back",
     ),
     Mutant(
@@ -188,16 +190,16 @@ MUTANTS = (
     ),
     Mutant(
         "of two files of one name the older one comes back",
-        "iceberg/quarantine.py",
-        "sorted(there, reverse=True)",
-        "sorted(there)",
+        "iceberg/restoring.py",
+        "key=lambda one: (ages[one], one), reverse=True",
+        "key=lambda one: (ages[one], one)",
         STORE + "test_of_two_files_of_one_name_and_size_the_newer_one_comes_back_and_the_older_one_stays",
     ),
     Mutant(
         "what the table does not mean comes back under its name",
-        "iceberg/quarantine.py",
-        "if fits(size_of(io, place) or 0, sizes.get(name_of(place), ())):",
-        "if True:",
+        "iceberg/restoring.py",
+        "elif not fits(size_bytes := size_of(io, place) or 0, sizes):",
+        "elif (size_bytes := 0):",
         STORE + "test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go",
     ),
     Mutant(
@@ -289,7 +291,7 @@ MUTANTS = (
         "service/jobs/quarantine.py",
         "self.ledger.adopt(uuid, operation.job_id, some, seen",
         "self.ledger.adopt(uuid, operation.job_id, {}, seen",
-        DAYS
+        UNKNOWN
         + "test_a_ledger_that_was_lost_finds_again_what_is_in_quarantine_and_keeps_it_for_the_whole_time",
     ),
     Mutant(
@@ -351,9 +353,9 @@ MUTANTS = (
     ),
     Mutant(
         "of a table with gc.enabled=false nobody looks what it needs from its quarantine",
-        "service/jobs/quarantine.py",
-        "self.ledger.look_first(uuid, now_ms, FILES_AT_ONCE)",
-        "pass",
+        "service/jobs/quarantine_listings.py",
+        "if self.searches.list_quarantine(uuid):",
+        "if False:",
         DAYS
         + "test_what_is_needed_again_is_put_back_by_a_policy_that_only_reports_and_where_a_search_is_refused[gc.enabled]",
     ),
@@ -423,8 +425,119 @@ MUTANTS = (
     Mutant(
         "a person gets the newest file of a name, whatever the table names",
         "iceberg/restoring.py",
-        "            named = sizes.get(name_of(file.origin), set())\n",
-        "            named: set[int] = set()\n",
+        "    return named.sizes_at(origin)\n",
+        "    return ()\n",
         "iceberg/test_lost_answers_of_deletes.py::test_of_two_files_of_one_name_a_person_gets_the_one_that_the_table_names",
+    ),
+    Mutant(
+        "what has a name of another partition is put back for nothing",
+        "core/deletion.py",
+        " or mark.path in evidence.elsewhere:",
+        ":",
+        NAMES
+        + "test_a_file_whose_name_the_table_has_in_another_partition_is_not_put_back_and_goes_in_its_time",
+    ),
+    Mutant(
+        "what was moved unnoticed is put back for a file of another partition",
+        "iceberg/restoring.py",
+        "one for one in half.difference(evidence.elsewhere) if one in evidence.in_quarantine",
+        "one for one in half if one in evidence.in_quarantine",
+        NAMES
+        + "test_an_orphan_that_was_moved_unnoticed_stays_in_quarantine_where_its_name_is_of_another_partition",
+    ),
+    Mutant(
+        "a file goes for good though the table's own of that name is not there",
+        "iceberg/named_files.py",
+        "return all(size_bytes is not None and fits(size_bytes, sizes) for size_bytes, sizes in found)",
+        "return True",
+        NAMES + "test_where_the_tables_file_is_not_there_the_other_place_may_be_an_alias_and_it_comes_back",
+    ),
+    Mutant(
+        "a file of another size than the table says counts as the table's",
+        "iceberg/named_files.py",
+        "size_bytes is not None and fits(size_bytes, sizes) for",
+        "size_bytes is not None for",
+        NAMES + "test_the_sizes_at_a_place_and_whether_all_of_a_name_lie_in_others",
+    ),
+    Mutant(
+        "a file comes back that has the size of another one of its name",
+        "iceberg/named_files.py",
+        "*(here or there.values())",
+        "*there.values()",
+        NAMES + "test_of_two_files_of_one_name_each_comes_back_where_its_size_is_named",
+    ),
+    Mutant(
+        "a location that is spelled otherwise is another place",
+        "iceberg/named_files.py",
+        "return normalised(path) in taken_for(location)",
+        "return path == location",
+        NAMES + "test_the_sizes_at_a_place_and_whether_all_of_a_name_lie_in_others",
+    ),
+    Mutant(
+        "a person gets an older file where the newest cannot be moved",
+        "iceberg/restoring.py",
+        '        result.stays.update(dict.fromkeys(left, f"{type(err).__name__}: {err}"))\n',
+        "        result.stays[left[0]] = str(err)\n"
+        "        return _put_newest_back(io, home, left[1:], sizes) if left[1:] else result\n",
+        "iceberg/test_restoring.py::test_where_the_newest_cannot_be_moved_no_older_one_comes_in_its_place",
+    ),
+    Mutant(
+        "what was there already is said to be restored",
+        "iceberg/restoring.py",
+        "(restored if has_moved else there)[origin] = at_ms",
+        "restored[origin] = at_ms",
+        "iceberg/test_restoring.py::test_what_is_there_already_is_not_said_to_be_restored",
+    ),
+    Mutant(
+        "what the daemon takes away again is said to be there",
+        "iceberg/restoring.py",
+        "        if at_ms is None:\n            failed[place] = TAKEN_AGAIN\n",
+        "        if False:\n            failed[place] = TAKEN_AGAIN\n",
+        "iceberg/test_restoring.py::test_what_the_daemon_takes_away_meanwhile_is_not_said_to_be_there",
+    ),
+    Mutant(
+        "what goes through this machine is written over what came meanwhile",
+        "clients/moving.py",
+        "if isinstance(io, RetryingFileIO) and size_of(io, target) is not None:",
+        "if False:",
+        MOVES + "test_what_goes_through_this_machine_is_not_written_over_a_file_that_comes_meanwhile",
+    ),
+    Mutant(
+        "a search that is refused tells nothing of the quarantine",
+        "iceberg/orphan_search.py",
+        "return Refused(refusal, strangers, tuple(inside.files or ()) if is_ours else None)",
+        "return Refused(refusal, strangers)",
+        UNKNOWN
+        + "test_what_the_table_needs_comes_back_though_no_search_may_be_made_and_the_ledger_does_not_know_it[history]",
+    ),
+    Mutant(
+        "what lies in the place of another table is taken for this one's quarantine",
+        "iceberg/orphan_search.py",
+        "is_ours = inside.is_listed and refusal.reason is not Reason.GONE",
+        "is_ours = inside.is_listed",
+        "iceberg/test_refused_searches.py::"
+        "test_what_lies_in_the_place_of_another_table_is_not_told_as_its_quarantine",
+    ),
+    Mutant(
+        "what is in the quarantine of a table with gc.enabled=false is not known again",
+        "service/jobs/folder_searches.py",
+        "search = replace(search, cause=Cause.QUARANTINED)",
+        "search = replace(search, cause=Cause.OLD_VERSION)",
+        UNKNOWN
+        + "test_what_the_table_needs_comes_back_though_no_search_may_be_made_and_the_ledger_does_not_know_it[gc.enabled]",
+    ),
+    Mutant(
+        "a quarantine is listed all the time",
+        "service/jobs/quarantine_listings.py",
+        "self._next_s[uuid] = now_s + EVERY_S",
+        "self._next_s[uuid] = now_s",
+        UNKNOWN + "test_a_quarantine_is_listed_alone_once_a_day_and_not_where_a_search_may_be_made",
+    ),
+    Mutant(
+        "a put-back is promised that another table's claim prevents",
+        "iceberg/orphan_search.py",
+        "if (other := _claimed(place, wanted)) is not None}",
+        "if (other := None) is not None}",
+        "commands/test_restore.py::test_where_another_table_claims_the_folder_no_put_back_is_promised",
     ),
 )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from isotherm.core.quarantine import FOLDER
 from isotherm.core.units import DAY_MS
 from support.lab import wait_for_children
 
@@ -62,3 +63,29 @@ def ended(service, action):
 
 
 ORPHANS = ("data/a.parquet", "data/at_hour=2026-01-01-01/b.parquet", "metadata/c-m0.avro", "metadata/d.stats")
+
+
+def inside(table):
+    """What lies in the quarantine, by where it was, with its content."""
+    top = home(table) / FOLDER
+    return {
+        str(path.relative_to(top)).partition("/")[2]: path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file()
+    }
+
+
+def missed(lab, service, table):
+    """A writer was slower than `orphans.older_than`: what it commits was taken away. Where it lay."""
+    source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
+    late, gone = (home(table) / "data" / name for name in ("late.parquet", "gone.parquet"))
+    for path in (late, gone):
+        path.write_bytes(source.read_bytes())
+    pass_by(lab, service, 4)
+    assert not late.exists()
+    (place,) = (home(table) / FOLDER).glob("*/data/late.parquet")
+    place.rename(late)
+    table.refresh()
+    table.add_files([f"file://{late}"])
+    late.rename(place)
+    return late

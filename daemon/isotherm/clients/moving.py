@@ -24,7 +24,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.clients.retries import store_of
-from isotherm.clients.storage import delete_once
+from isotherm.clients.storage import RetryingFileIO, delete_once
 from isotherm.contract.paths import is_local, is_plain, normalised
 
 COPIED_AT_ONCE_BYTES = 5 * 10**9
@@ -96,10 +96,14 @@ def move(
     return was.size_bytes
 
 
-def bring_back(io: FileIO, place: str, origin: str) -> int:
-    """Move a file to where it was. Returns its size.
+def bring_back(io: FileIO, place: str, origin: str) -> bool:
+    """Move a file to where it was; whether it lies there alone now.
 
-    Where it is there already, the one at `place` stays: another process may be about to take the other one away.
+    Where it is there already, the one at `place` stays: another process may be about to take the other one away. On a
+    disk it is made young, so that none does. Elsewhere that would be a copy, which may write over another file.
+
+    No store that PyArrow knows is asked to copy only where nothing lies, and so a file is written over that comes while one
+    is copied. It is looked for right before, and what passes through this machine is looked for when that has come.
 
     Raises:
         FileNotFoundError: it is in neither place.
@@ -109,22 +113,23 @@ def bring_back(io: FileIO, place: str, origin: str) -> int:
     _check_names(place, origin)
     size_bytes, there = size_of(io, place), size_of(io, origin)
     if size_bytes is None:
-        return _moved_already(place, origin, there)
+        _moved_already(place, origin, there)
+        return True
     if there is not None:
         if not is_same(io, place, origin):
             raise OtherFileError(f"another file is in the way: {origin}")
         if is_local(origin):
             _touch(Path(normalised(origin)))
-        return there
+        return False
     if is_local(place):
         _linked(place, origin)
-        return size_bytes
+        return True
     _copy(io, place, origin, size_bytes, lambda: None)
     if size_of(io, origin) != size_bytes:
         raise OSError(f"{origin} is there no more: somebody takes it away just now")
     with suppress(FileNotFoundError):
         delete_once(io, place)
-    return size_bytes
+    return True
 
 
 def is_same(io: FileIO, one: str, other: str, step: Callable[[], object] = lambda: None) -> bool:
@@ -278,6 +283,9 @@ def _stream(io: FileIO, source: str, target: str, step: Callable[[], object]) ->
         while chunk := reading.read(CHUNK_BYTES):
             step()
             writing.write(chunk)
+        # It goes up when it is closed, perhaps an hour after it was begun.
+        if isinstance(io, RetryingFileIO) and size_of(io, target) is not None:
+            raise OtherFileError(f"another file is in the way: {target}")
 
 
 def _copied_aside(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from isotherm.commands.stored_table import StoredTable, stored_table
 from isotherm.commands.unknown_table import nearest
-from isotherm.core.deletion import Cause
+from isotherm.core.deletion import Cause, is_gc_enabled
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
@@ -32,8 +32,7 @@ from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 from isotherm.store.ledger.quarantine import Quarantined
 
 if TYPE_CHECKING:
-    from isotherm.core.model.refusals import Refusal
-    from isotherm.core.orphan_findings import Found
+    from isotherm.core.orphan_findings import Found, Refused
     from isotherm.core.replay.assumed import Assumed
     from isotherm.core.replay.history import History
     from isotherm.iceberg.catalog import IcebergCatalog
@@ -190,12 +189,8 @@ class Inspector:
         overdue = self.ledger.overdue(uuid, now_ms)
         if overdue is None:
             return None
-        holds = self.ledger.holds(uuid)
-        halt, pause = halt_of(holds), pause_of(holds)
         said = [
-            None if halt is None else f"the table is halted: {halt}",
-            f"paused: {pause.why}" if pause is not None and pause.holds(now_ms) else None,
-            self._deletions_held(),
+            *self.left_alone(uuid, now_ms),
             self._not_removed(uuid),
             overdue.why,
             *self.ledger.obstacles().values(),
@@ -206,6 +201,17 @@ class Inspector:
             return None
         whys = whys or f"the daemon has not come to them for {span_text(late_ms)}"
         return f"{counted(overdue.files, 'file')} should be deleted by now: {whys}"
+
+    def left_alone(self, uuid: str, now_ms: int) -> list[str]:
+        """Why the daemon neither deletes files of a table nor puts any back, as far as the ledger says."""
+        holds = self.ledger.holds(uuid)
+        halt, pause = halt_of(holds), pause_of(holds)
+        said = [
+            None if halt is None else f"the table is halted: {halt}",
+            f"paused: {pause.why}" if pause is not None and pause.holds(now_ms) else None,
+            self._deletions_held(),
+        ]
+        return [why for why in said if why]
 
     def _not_removed(self, uuid: str) -> str | None:
         """Why orphans stay that wait already, or are in quarantine, or None where they do not."""
@@ -223,6 +229,8 @@ class Inspector:
         files, _ = self.ledger.waiting_for(uuid, Cause.QUARANTINED)
         if row is None or resolved is None or not files or resolved.policy.orphans.mode is not Mode.OFF:
             return None
+        if not is_gc_enabled(row.facts.properties):
+            return None  # the daemon lists it by itself
         return (
             f"{counted(files, 'file')} in quarantine: nobody looks whether the table needs one again (orphans.mode: off); "
             f"`isotherm orphans {row.state.table.name}` does"
@@ -297,13 +305,12 @@ class Inspector:
         text = f"{verdict} a full scan of snapshot {row.state.head}: {counted(len(scanned), 'partition')}, {counted(scan.files, 'file')}"
         return replace(shown, verified=text, differences=differences)
 
-    def unneeded(self, table: str, action: Action, now_ms: int) -> tuple["Found | Refusal", Policy, str]:
+    def unneeded(self, table: str, action: Action, now_ms: int) -> tuple["Found | Refused", Policy, str]:
         """What nothing needs in a table's folders, as a search of the daemon's would find it now, by which policy, and where.
 
         Raises:
             UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
         """
-        from isotherm.core.orphan_findings import Strangers
         from isotherm.iceberg.orphan_search import find
         from isotherm.service.jobs.folder_searches import search_of
 
@@ -314,8 +321,7 @@ class Inspector:
         search = search_of(self.ledger, loaded, action, policy, self._config.deletions.also_under, now_ms)
         if search is None:
             raise UnknownTable(f"no daemon has seen yet where table {table} lies")
-        found = find(loaded.handle, search)
-        return found.refusal if isinstance(found, Strangers) else found, policy, search.home
+        return find(loaded.handle, search), policy, search.home
 
     def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:
         """How many files of a table the daemon has marked for a cause, and when the first of them may go."""

@@ -18,7 +18,7 @@ from isotherm.commands.terminal import err, inspector_of, out, plain_errors, pri
 from isotherm.core.deletion import Cause
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphan_findings import TOLD, Found, Orphan, finding_text, too_many
+from isotherm.core.orphan_findings import TOLD, Found, Orphan, Refused, finding_text, too_many
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.quarantine import origin_of
 from isotherm.core.units import clock_text, size_text
@@ -29,6 +29,7 @@ from isotherm.store.ledger.quarantine import Quarantined
 
 SHOWN = 20
 """Files that are told; `-o json` has all."""
+NOT_LOOKED_AT = "Whether the table needs some of these was not looked at. The daemon proves that of each, and puts back what is needed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +74,38 @@ class OrphansAnswer:
 def show_orphans(table: str, *, versions: bool, config: Path, output: Output) -> None:
     """Look for what nothing needs in a table's folders, and tell of it."""
     with plain_errors(config):
-        answer = _answer(inspector_of(config), table, versions=versions)
-        if isinstance(answer, Refusal):
-            err.print(Text(answer.why, style="red"))
-            raise typer.Exit(EXIT_ERROR)
-        if output is Output.JSON:
+        answer, refusal = _answer(inspector_of(config), table, versions=versions)
+        if answer is not None and output is Output.JSON:
             print_json(answer)
-        else:
+        elif answer is not None:
             _print(answer)
+        if refusal is not None:
+            err.print(Text(refusal.why, style="red"))
+            raise typer.Exit(EXIT_ERROR)
 
 
-def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswer | Refusal:
+def _answer(
+    inspector: Inspector, table: str, *, versions: bool
+) -> tuple[OrphansAnswer | None, Refusal | None]:
+    """What there is to be told, and why nothing was looked for. Then only what lies in quarantine is told, if any does."""
     action, cause = Action.REMOVE_ORPHANS, Cause.ORPHAN
     if versions:
         action, cause = Action.TRIM_METADATA, Cause.OLD_VERSION
     with Status(Text(f"listing the folders of {table}"), console=err):
         found, policy, location = inspector.unneeded(table, action, wall_clock_ms())
-    if isinstance(found, Refusal):
-        return found
     waiting, due_at_ms = inspector.waiting_for(table, cause)
-    quarantine = tuple(_in_quarantine(found, location, inspector.files_in_quarantine(table)))
+    quarantine = tuple(_in_quarantine(found.quarantine or (), location, inspector.files_in_quarantine(table)))
+    if isinstance(found, Refused):
+        notes = (*_size_note(table, quarantine), NOT_LOOKED_AT)
+        answer = OrphansAnswer(table, location, cause, 0, 0, 0, (), waiting, due_at_ms, quarantine, notes)
+        return answer if quarantine else None, found.refusal
+    left_alone = inspector.left_alone(inspector.row(table).state.table.uuid, wall_clock_ms())
     notes = (
         *_notes(found, policy, cause, waiting, due_at_ms),
-        *_notes_of_quarantine(table, quarantine, found, policy),
+        *_size_note(table, quarantine),
+        *_notes_of_quarantine(table, found, policy, left_alone),
     )
-    return OrphansAnswer(
+    answer = OrphansAnswer(
         table,
         location,
         cause,
@@ -110,6 +118,7 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
         quarantine,
         notes,
     )
+    return answer, None
 
 
 def _notes(found: Found, policy: Policy, cause: Cause, waiting: int, due_at_ms: int | None) -> Iterable[str]:
@@ -127,9 +136,11 @@ def _notes(found: Found, policy: Policy, cause: Cause, waiting: int, due_at_ms: 
         yield f"{counted(waiting, 'file')} wait to be {what}, the first until {clock_text(due_at_ms)} UTC."
 
 
-def _in_quarantine(found: Found, home: str, known: Mapping[str, Quarantined]) -> list[InQuarantine]:
+def _in_quarantine(
+    listed: Iterable[Orphan], home: str, known: Mapping[str, Quarantined]
+) -> list[InQuarantine]:
     files = []
-    for one in found.quarantine or ():
+    for one in listed:
         origin, of_daemon = origin_of(one.path, home), known.get(one.path)
         since_ms = one.written_at_ms if of_daemon is None else of_daemon.since_ms
         until_ms = None if of_daemon is None else of_daemon.until_ms
@@ -137,26 +148,37 @@ def _in_quarantine(found: Found, home: str, known: Mapping[str, Quarantined]) ->
     return sorted(files, key=lambda one: (one.until_ms is None, one.until_ms or 0, one.path))
 
 
-def _notes_of_quarantine(
-    table: str, files: Sequence[InQuarantine], found: Found, policy: Policy
-) -> Iterable[str]:
+def _size_note(table: str, files: Sequence[InQuarantine]) -> Iterable[str]:
     if files:
         size = size_text(sum(one.size_bytes for one in files))
         yield (
             f"{counted(len(files), 'file')} ({size}) in quarantine: `isotherm orphans {table} --restore PATH` puts one back, "
             "`--restore all` all of them."
         )
+
+
+def _notes_of_quarantine(
+    table: str, found: Found, policy: Policy, left_alone: Sequence[str]
+) -> Iterable[str]:
     if found.why_not:
         yield f"What is in quarantine cannot be listed: {found.why_not}"
     elif not found.is_whole:
         yield f"More than {TOLD:,} files are in quarantine: listed are those that the daemon does not know, and what is needed."
-    if found.missed:
-        who = (
-            "nobody puts them back, because the policy says orphans.mode: off"
-            if policy.orphans.mode is Mode.OFF
-            else "the daemon puts them back after its next search"
+    needed = "The table needs {} of these where they were"
+    if missed := found.missed.difference(found.claimed):
+        if policy.orphans.mode is Mode.OFF:
+            who = "nobody puts them back, because the policy says orphans.mode: off"
+        elif left_alone:
+            who = f"nobody puts them back until that is over: {'; '.join(left_alone)}"
+        else:
+            who = "the daemon puts them back after its next search, if they have the size that the table says"
+        yield f"{needed.format(counted(len(missed), 'file'))}; {who}: {min(missed)}"
+    if found.claimed:
+        place, other = min(found.claimed.items())
+        yield (
+            f"{needed.format(counted(len(found.claimed), 'file'))}; the daemon puts none back, because another table claims "
+            f"{other}. If they are of this table, `isotherm orphans {table} --restore PATH` does: {place}"
         )
-        yield f"The table needs {counted(len(found.missed), 'file')} of these where they were; {who}: {min(found.missed)}"
 
 
 def _print(answer: OrphansAnswer) -> None:

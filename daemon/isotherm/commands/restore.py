@@ -45,7 +45,9 @@ class RestoreAnswer:
     failed: dict[str, str] = field(default_factory=dict)
     """By the place in quarantine: why a file is there still."""
     old: tuple[str, ...] = ()
-    """Of those that came back, the ones whose time stayed what it was."""
+    """Of those that came back, or were there, the ones whose time stayed what it was."""
+    there: tuple[str, ...] = ()
+    """Files that were there already. Each is in quarantine too, for its time."""
 
 
 def restore_orphans(table: str, wanted: Sequence[str], *, config: Path, output: Output) -> None:
@@ -69,9 +71,10 @@ def _restored(config: IsothermConfig, table: str, wanted: Sequence[str]) -> Rest
     if ALL not in wanted:
         files = _chosen(table, files, wanted)
     with Status(Text(f"putting files of {table} back"), console=err), translated(f"table {table}"):
-        restored, failed = restore(loaded, files)
-    old = tuple(path for path, at_ms in restored.items() if at_ms < now_ms() - YOUNG_MS)
-    return RestoreAnswer(table, tuple(restored), failed, old)
+        done = restore(loaded, files)
+    times = (done.restored | done.there).items()
+    old = tuple(sorted(path for path, at_ms in times if at_ms < now_ms() - YOUNG_MS))
+    return RestoreAnswer(table, tuple(done.restored), done.failed, old, tuple(done.there))
 
 
 def _homes(config: IsothermConfig, loaded: LoadedTable) -> list[str]:
@@ -106,18 +109,22 @@ def _chosen(table: str, files: Sequence[Restorable], wanted: Sequence[str]) -> l
 
 
 def _print(answer: RestoreAnswer) -> None:
-    if not answer.restored and not answer.failed:
+    if not answer.restored and not answer.failed and not answer.there:
         out.print(f"nothing is in the quarantine of {answer.table}")
         return
     for path in answer.restored[:SHOWN]:
         out.print(Text(f"restored {path}"))
     if len(answer.restored) > SHOWN:
         out.print(f"… and {len(answer.restored) - SHOWN} more: -o json has them")
+    for path in answer.there[:SHOWN]:
+        out.print(Text(f"already there: {path}; the other one stays in quarantine for its time"))
+    if len(answer.there) > SHOWN:
+        out.print(f"… and {len(answer.there) - SHOWN} more: -o json has them")
     for place, why in list(answer.failed.items())[:SHOWN]:
         err.print(Text(f"{place} stays in quarantine: {why}", style="red"))
     if answer.failed:
         err.print(f"{counted(len(answer.failed), 'file')} could not be restored")
-    if answer.restored:
+    if answer.restored or answer.there:
         out.print(
             Text(
                 "The daemon leaves them alone while they are younger than orphans.older_than. If the table needs none of them "
@@ -126,7 +133,8 @@ def _print(answer: RestoreAnswer) -> None:
         )
     if answer.old:
         text = (
-            f"{counted(len(answer.old), 'file')} kept their old time, because they belong to another user: the daemon may take "
-            f"them away again at once. `touch` them: {answer.old[0]}"
+            f"{counted(len(answer.old), 'file')} kept their old time, because they belong to another user, or were there "
+            "already: the daemon may take them away again at once, also just now. Look again (isotherm orphans "
+            f"{answer.table}), and `touch` them on a disk: {answer.old[0]}"
         )
         err.print(Text(text, style="red"))

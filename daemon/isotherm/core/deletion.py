@@ -129,11 +129,14 @@ class Evidence:
     moved_names: Collection[str] = ()
     """Of these names, those of files that the table has in its quarantine itself: somebody has added them there."""
     sizes: Mapping[str, Collection[int]] = field(default_factory=dict)
-    """By such a name, of files in quarantine: the sizes of the files that the table names so, where it says them."""
+    """By place, of files in quarantine that have such a name: the sizes of the files that the table may mean."""
     in_quarantine: Mapping[str, int] = field(default_factory=dict)
     """By place: the sizes of files in quarantine that have such a name."""
     at_origin: Mapping[str, int] = field(default_factory=dict)
     """By the same places: the sizes of the files that lie where these were."""
+    elsewhere: Collection[str] = ()
+    """Of the same places, those of files that the table does not need where they were: it has its files of that name in
+    other places."""
     young: Collection[str] = ()
     """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
     policy has changed. Of files in the quarantine, those that are not there for as long as the policy wants it now."""
@@ -282,9 +285,9 @@ def _needed_again(mark: Mark, evidence: Evidence) -> Verdict | None:
     It is put back whatever else stands against a deletion, because that deletes nothing.
     """
     name = name_of(mark.path)
-    if name not in evidence.names or name in evidence.moved_names:
+    if name not in evidence.names or name in evidence.moved_names or mark.path in evidence.elsewhere:
         return None
-    sizes, needed = evidence.sizes.get(name, ()), "it is needed where it was"
+    sizes, needed = evidence.sizes.get(mark.path, ()), "it is needed where it was"
     here, there = evidence.in_quarantine.get(mark.path), evidence.at_origin.get(mark.path)
     if there is not None:
         why = f"{needed}, and another file lies there: of {there} bytes, and the table says {_either(sizes)}"

@@ -5,8 +5,8 @@ does not name any more. *Orphans* are all other files that no retained snapshot 
 (`iceberg/orphan_search.py`), and then go the way of every deletion: marked, and proved once more after a grace (`deletion`).
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 
 from isotherm.core.deletion import METADATA_ENDS, is_version
 from isotherm.core.model.refusals import Reason, Refusal
@@ -57,7 +57,21 @@ class Found:
     needed_again: frozenset[str] = frozenset()
     """Names of files in quarantine that files of the table have."""
     missed: frozenset[str] = frozenset()
-    """Places of such files, where none lies where they were."""
+    """Places of such files, where none lies where they were, and the table may mean them."""
+    claimed: Mapping[str, str] = field(default_factory=dict)
+    """By place, of the missed: the folder of another table in which it lies, or would lie. Then nobody puts it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A search from which nothing comes, and what lies in the table's quarantine all the same."""
+
+    refusal: Refusal
+    strangers: frozenset[str] = frozenset()
+    """The uuids of other tables whose metadata lies in the folder, and that are not known to be gone."""
+    quarantine: tuple[Orphan, ...] | None = None
+    """None where that was not looked for, or cannot be listed. Else all, or what the ledger does not know of it, `TOLD`
+    at most."""
 
 
 class Unneeded:
@@ -163,11 +177,12 @@ def too_many(found: Found, max_share: float) -> str | None:
 
 def quarantine_text(found: Found) -> str:
     """What must be told of a table's quarantine, after a semicolon; nothing where all is well."""
-    said = (
-        f"; {counted(len(found.missed), 'file')} in quarantine are needed where they were"
-        if found.missed
-        else ""
-    )
+    said = ""
+    if found.missed:
+        said = f"; {counted(len(found.missed), 'file')} in quarantine are needed where they were"
+    if found.claimed:
+        stay = f"{len(found.claimed)} of them stay{'s' if len(found.claimed) == 1 else ''}"
+        said += f", and {stay}: another table claims {min(found.claimed.values())}"
     return f"{said}; its quarantine cannot be listed: {found.why_not}" if found.why_not else said
 
 

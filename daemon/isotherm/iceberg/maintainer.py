@@ -14,7 +14,7 @@ from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.orphan_findings import Found, Strangers
+from isotherm.core.orphan_findings import Found, Refused
 from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphan_search
 from isotherm.iceberg.asking import Asking, Asks
@@ -102,7 +102,7 @@ class IcebergMaintainer:
         self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
-        self._looks: Beside[Found | Refusal | Strangers] = threads.beside(LIMIT_S)
+        self._looks: Beside[Found | Refused] = threads.beside(LIMIT_S)
         self._commits: Asking[_ToCommit, Mapping[str, Refusal], Sequence[Outcome]] = threads.asking(
             COMMIT_LIMIT_S, commit_wait_s
         )
@@ -337,12 +337,14 @@ class IcebergMaintainer:
             f"{search.uuid} {search.cause}",
         )
 
-    def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
+    def searched(self) -> Sequence[tuple[str, Found | Refused]]:
         """Searches that ended since the last call."""
         return [
             (
                 job_id,
-                Refusal(Reason.STORAGE, error_text(result)) if isinstance(result, BaseException) else result,
+                Refused(Refusal(Reason.STORAGE, error_text(result)))
+                if isinstance(result, BaseException)
+                else result,
             )
             for job_id, result in self._looks.ended()
         ]

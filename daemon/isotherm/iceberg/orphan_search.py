@@ -25,6 +25,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphan_findings import (
     Found,
     Orphan,
+    Refused,
     Strangers,
     Unneeded,
     is_old_version_by_name,
@@ -37,6 +38,7 @@ from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reaching
 from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.named_files import NamedFiles
 from isotherm.iceberg.quarantine import Inside
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads
@@ -46,14 +48,15 @@ _SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")
 """By which other formats' tables are known; the folder in which one lies is that table's."""
 ASKED_EVERY = 1000
 """Files, of those that a store lists together, after which it is asked whether to stop: it may list a million."""
+GC_DISABLED = "the table says gc.enabled=false: its files may belong to another one"
 MOST = 5_000_000
 """Files of a table that are compared, with 300 MB of memory."""
 
 
 def find(
     table: Table, wanted: Search, is_stopped: IsStopped = never, threads: Threads = THREADS
-) -> Found | Refusal | Strangers:
-    """Find what nothing needs in a table's folders.
+) -> Found | Refused:
+    """Find what nothing needs in a table's folders. Where nothing may be looked for there, list its quarantine alone.
 
     Args:
         table: as it was just loaded; it is loaded again once its folders are listed.
@@ -64,22 +67,32 @@ def find(
     Raises:
         Stopped: so it was wanted.
     """
-    try:
-        return _find(table, wanted, is_stopped, threads)
-    except (OSError, UnreadableError) as err:
-        return Refusal(Reason.STORAGE, f"what is needed cannot be read: {err}")
-    except NotImplementedError as err:
-        return Refusal(Reason.UNSUPPORTED, str(err))
-
-
-def _find(
-    table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
-) -> Found | Refusal | Strangers:
-    unreached, others = Numbered(), Others(wanted.home)
     inside = Inside(wanted.quarantined)
-    if wanted.cause is Cause.ORPHAN:
-        # Who lets nobody list it is told so; what is in the table's own two folders is found all the same.
-        inside.look(table.io, wanted.home, is_stopped)
+    result: Found | Refusal | Strangers
+    try:
+        if wanted.cause in {Cause.ORPHAN, Cause.QUARANTINED}:
+            # Who lets nobody list it is told so; what is in the table's own two folders is found all the same.
+            inside.look(table.io, wanted.home, is_stopped)
+        result = _found(table, wanted, inside, is_stopped, threads)
+    except (OSError, UnreadableError) as err:
+        result = Refusal(Reason.STORAGE, f"what is needed cannot be read: {err}")
+    except NotImplementedError as err:
+        result = Refusal(Reason.UNSUPPORTED, str(err))
+    if isinstance(result, Found):
+        return result
+    strangers = result.uuids if isinstance(result, Strangers) else frozenset[str]()
+    refusal = result.refusal if isinstance(result, Strangers) else result
+    # Where another table is in the place of this one, what lies there may be that one's.
+    is_ours = inside.is_listed and refusal.reason is not Reason.GONE
+    return Refused(refusal, strangers, tuple(inside.files or ()) if is_ours else None)
+
+
+def _found(
+    table: Table, wanted: Search, inside: Inside, is_stopped: IsStopped, threads: Threads
+) -> Found | Refusal | Strangers:
+    if wanted.cause is Cause.QUARANTINED:
+        return Refusal(Reason.GC_DISABLED, GC_DISABLED)
+    unreached, others = Numbered(), Others(wanted.home)
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
         unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
@@ -87,38 +100,57 @@ def _find(
     now = table.catalog.load_table(table.name())
     if (against := _against(now, wanted, is_stopped, threads)) is not None:
         return against
-    needed_again = set[str]()
+    needed_again, named = set[str](), NamedFiles()
     for some in _needed(now, wanted, Either(unreached, inside.names), is_stopped, threads):
-        names = [name_of(one) for one in some]
-        unreached.discard_all(names)
-        needed_again.update(name for name in names if name in inside.names)
+        locations = list(some)
+        unreached.discard_all([name_of(one) for one in locations])
+        for location in locations:
+            if (name := name_of(location)) in inside.names:
+                needed_again.add(name)
+                named.add(location)
     found = _unreached(now, wanted, unreached, others, is_stopped)
     if wanted.cause is not Cause.ORPHAN:
         return found
     inside.add_needed(now.io, wanted.home, needed_again, is_stopped)
+    missed = _missed(now.io, wanted.home, inside.files or (), needed_again, named, threads)
     return replace(
         found,
         quarantine=None if inside.files is None else tuple(inside.files),
         is_whole=inside.is_whole,
         why_not=inside.why_not,
         needed_again=frozenset(needed_again),
-        missed=_missed(now.io, wanted.home, inside.files or (), needed_again, threads),
+        missed=missed,
+        claimed={place: other for place in missed if (other := _claimed(place, wanted)) is not None},
     )
 
 
 def _missed(
-    io: FileIO, home: str, files: Iterable[Orphan], names: Container[str], threads: Threads
+    io: FileIO,
+    home: str,
+    files: Iterable[Orphan],
+    names: Container[str],
+    named: NamedFiles,
+    threads: Threads,
 ) -> frozenset[str]:
-    """Of files in quarantine that have one of these names, those where none lies where they were."""
+    """Of files in quarantine that have one of these names, those where none lies where they were, and the table may mean them."""
 
     def is_missed(place: str) -> bool:
+        origin = origin_of(place, home) or place
         with suppress(Exception):
-            return size_of(io, origin_of(place, home) or place) is None
+            return size_of(io, origin) is None and not named.are_elsewhere(
+                origin, lambda one: size_of(io, one)
+            )
         return False
 
     places = [one.path for one in files if name_of(one.path) in names]
     answers = zip(places, threads.each(is_missed, places, REQUESTS_AT_ONCE), strict=True)
     return frozenset(place for place, missed in answers if missed)
+
+
+def _claimed(place: str, wanted: Search) -> str | None:
+    """The folder of another table that keeps a file in quarantine, or None."""
+    both = (place, origin_of(place, wanted.home) or place)
+    return next(filter(None, (held_by(one, wanted.neighbours, is_found=True) for one in both)), None)
 
 
 def _unreached(
@@ -168,9 +200,7 @@ def _against(
             Reason.GONE, f"{name_from(now.name())} is another table now: {now.metadata.table_uuid}"
         )
     if not is_gc_enabled(now.metadata.properties):
-        return Refusal(
-            Reason.GC_DISABLED, "the table says gc.enabled=false: its files may belong to another one"
-        )
+        return Refusal(Reason.GC_DISABLED, GC_DISABLED)
     last = last_sequence_number(now.metadata)
     if last is not None and last < wanted.seen_through:
         why = f"its history went back: its last sequence number is {last}, it was {wanted.seen_through}"

@@ -6,15 +6,13 @@ A file is moved with every care for the disk of this machine, where a link may l
 never written over another one.
 """
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from pyiceberg.io import FileIO
-from pyiceberg.table import Table
 
-from isotherm.clients.listing import files_below, written_at_ms
+from isotherm.clients.listing import files_below
 from isotherm.clients.moving import (
     OtherFileError,
     Version,
@@ -22,16 +20,13 @@ from isotherm.clients.moving import (
     link_below,
     move,
     remove_empty_folders,
-    size_of,
 )
-from isotherm.clients.storage import REQUESTS_AT_ONCE, delete_once
-from isotherm.contract.paths import normalised
+from isotherm.clients.storage import delete_once
 from isotherm.core.deletion import FOUND, Cause, Finding, Verdict, held_by, name_of
 from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
-from isotherm.core.quarantine import fits, folder_in, is_too_long, origin_of, place_for
+from isotherm.core.quarantine import folder_in, is_too_long, origin_of, place_for
 from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
-from isotherm.iceberg.threads import Threads
 from isotherm.service.ports import Sweep
 
 
@@ -66,6 +61,8 @@ class Inside:
     """Whether these are all."""
     why_not: str = ""
     """Why it cannot be listed."""
+    is_listed: bool = False
+    """Whether it was listed to its end."""
 
     def look(self, io: FileIO, home: str, is_stopped: IsStopped, most: int = TOLD) -> None:
         """List it. A store that does not let us has told nothing. Raises Stopped."""
@@ -81,7 +78,7 @@ class Inside:
         except OSError as err:
             self.files, self.is_whole, self.why_not = None, False, str(err)
             return
-        self.files = files
+        self.files, self.is_listed = files, True
 
     def add_needed(
         self, io: FileIO, home: str, names: Collection[str], is_stopped: IsStopped, most: int = TOLD
@@ -94,8 +91,8 @@ class Inside:
         self.files += [one for one in islice(needed, most) if one.path not in held]
 
 
-def put_back(io: FileIO, home: str, place: str) -> str:
-    """Move a file from the quarantine to where it was, and give that. If it is there already, the copy stays for its time.
+def put_back(io: FileIO, home: str, place: str) -> bool:
+    """Move a file from the quarantine to where it was; whether it has moved. If it is there already, it stays for its time.
 
     Raises:
         OtherFileError: a file of other content lies there.
@@ -105,9 +102,9 @@ def put_back(io: FileIO, home: str, place: str) -> str:
     if origin is None:
         raise OSError(f"nothing was moved from this table's folders to {place}")
     _check_links(home, place, origin)
-    bring_back(io, place, origin)
+    has_moved = bring_back(io, place, origin)
     remove_empty_folders(place, folder_in(home))
-    return origin
+    return has_moved
 
 
 @dataclass(slots=True)
@@ -187,66 +184,6 @@ class Taking:
     def _step(self) -> None:
         if self.is_stopped():
             raise Stopped
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What became of files in quarantine that are needed where they were."""
-
-    restored: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    """They were there no more."""
-    postponed: dict[str, str] = field(default_factory=dict)
-
-
-def restored(
-    table: Table,
-    wanted: Sweep,
-    verdicts: Mapping[str, Verdict],
-    sizes: Mapping[str, Collection[int]],
-    is_stopped: IsStopped,
-    threads: Threads,
-) -> Restored:
-    """Put back what is in quarantine and needed where it was: of several files that were in one place the newest that fits.
-
-    An orphan that is needed now may be there too: the process may have ended when it was moved and nobody had written that down.
-    The table is loaded again for it: the keys that a catalog gave out may be over when the proof is.
-    """
-    home, targets, result = wanted.home, targets_of(wanted), Restored()
-    back = {path for path, one in verdicts.items() if one.finding is Finding.RESTORE}
-    half = [path for path, one in verdicts.items() if one.finding is Finding.KEEP and path in targets]
-    if home is None or not (back or half):
-        return result
-    by_origin: dict[str, list[str]] = {}
-    for place in (*sorted(back), *(targets[path] for path in half)):
-        by_origin.setdefault(normalised(origin_of(place, home) or place), []).append(place)
-    try:
-        io = table.catalog.load_table(table.name()).io
-    except Exception as err:  # noqa: BLE001 (whatever keeps us from it, nothing was moved)
-        why = f"it is needed where it was, and the table cannot be loaded: {type(err).__name__}: {err}"
-        result.postponed.update(dict.fromkeys(back, why))
-        return result
-
-    def put_newest(places: Sequence[str]) -> None:
-        """One after another: what lies in the old place by then is not written over, and the others wait."""
-        if is_stopped():
-            return
-        try:
-            there = [(at_ms, one) for one in places if (at_ms := written_at_ms(io, one)) is not None]
-            result.missing.extend(back.intersection(places).difference(one for _, one in there))
-            for _, place in sorted(there, reverse=True):
-                if size_of(io, origin_of(place, home) or place) is not None:
-                    return
-                if fits(size_of(io, place) or 0, sizes.get(name_of(place), ())):
-                    put_back(io, home, place)
-                    result.restored.append(place)
-        except Exception as err:  # noqa: BLE001 (every store has errors of its own)
-            # An orphan waits for nothing: what cannot be put back now is found in quarantine by the next search.
-            why = f"it is needed where it was, and cannot be put back: {type(err).__name__}: {err}"
-            result.postponed.update(dict.fromkeys(back.intersection(places), why))
-
-    deque(threads.each(put_newest, list(by_origin.values()), REQUESTS_AT_ONCE), maxlen=0)
-    return result
 
 
 def targets_of(wanted: Sweep) -> dict[str, str]:

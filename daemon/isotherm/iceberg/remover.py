@@ -7,7 +7,7 @@ decided before it began (`obstacles.obstacle`) and is decided again by `deletion
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -36,7 +36,8 @@ from isotherm.iceberg.by_name import ByName
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.needed_again import needed_again
-from isotherm.iceberg.quarantine import Taking, restored
+from isotherm.iceberg.quarantine import Taking
+from isotherm.iceberg.restoring import restored
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.runtime.clock import monotonic_s
@@ -88,7 +89,7 @@ def sweep(
     taking = Taking(wanted, is_stopped)
     blocked = taking.blocked(found[Finding.GO])
     going = [path for path in found[Finding.GO] if path not in blocked]
-    back = restored(table, wanted, verdicts, evidence.sizes, is_stopped, threads)
+    back = restored(table, wanted, verdicts, evidence, is_stopped, threads)
     gone, late = _delete(table, wanted, going, taking, is_stopped, clock_s, threads)
     not_over = [path for path in found[Finding.WAIT] if verdicts[path].reason == NOT_OVER]
     waits = {path: verdicts[path].why for path in found[Finding.WAIT] if path not in {*not_over}}
@@ -231,11 +232,16 @@ def gathered(
     for seen, paths in by_sight.items():
         found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
     needed = needed_names(table, marks, None, is_stopped, threads)
-    again = needed_again(table, wanted, needed.names, is_stopped, threads)
+    again = needed_again(table, wanted, needed.locations, is_stopped, threads)
     unnamed = [
         one
         for one in marks
-        if one.cause in FOUND and (name_of(one.path) not in needed.names or one.path in again.at_origin)
+        if one.cause in FOUND
+        and (
+            name_of(one.path) not in needed.names
+            or one.path in again.at_origin
+            or one.path in again.elsewhere
+        )
     ]
     beside: Mapping[Cause, str] = {}
     if unnamed and wanted.home is not None:
@@ -254,6 +260,7 @@ def gathered(
         sizes=again.sizes,
         in_quarantine=again.in_quarantine,
         at_origin=again.at_origin,
+        elsewhere=again.elsewhere,
         known_through=wanted.known_through,
         young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads) | wanted.not_over,
         strange=_strange(table, unnamed, is_stopped, threads),
@@ -306,6 +313,8 @@ class NeededNames:
     names: frozenset[str]
     moved_names: frozenset[str]
     """Of these, those of files that it has in its quarantine."""
+    locations: Mapping[str, Collection[str]]
+    """By name, of orphans and of what is in quarantine: the locations that the table names."""
 
 
 def needed_names(
@@ -318,12 +327,14 @@ def needed_names(
     found = {name_of(one) for location in versions(table) for one in taken_for(location)}
     found &= wanted[Cause.OLD_VERSION]
     moved: set[str] = set()
+    named: dict[str, set[str]] = {}
     if orphans := wanted[Cause.ORPHAN] | wanted[Cause.QUARANTINED]:
         for some in reaching(table.metadata, table.io, ByName(orphans), seen, is_stopped, threads):
             locations = list(some)
-            found.update(map(name_of, locations))
+            for location in locations:
+                named.setdefault(name_of(location), set()).add(location)
             moved.update(name_of(one) for one in locations if f"/{FOLDER}/" in one)
-    return NeededNames(frozenset(found), frozenset(moved))
+    return NeededNames(frozenset(found | named.keys()), frozenset(moved), named)
 
 
 def deleted(

@@ -54,6 +54,7 @@ class Service(Wiring):
             ("ending expiries", self.expiries.finish),
             ("ending rewrites of manifests", self.manifests.finish),
             ("ending searches", self.searches.finish),
+            ("listing quarantines", self.listings.turn),
             ("deleting files", self.deletions.turn),
         ):
             self.barrier.guard(what, turn)

@@ -12,6 +12,7 @@ from isotherm.service.jobs.expiries import Expiries
 from isotherm.service.jobs.folder_searches import Searches
 from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
+from isotherm.service.jobs.quarantine_listings import Listings
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.policies.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, KeyedTopic, Listener, Maintainer
@@ -78,6 +79,7 @@ class Parts:
     expiries: Expiries = field(init=False)
     manifests: ManifestRewrites = field(init=False)
     searches: Searches = field(init=False)
+    listings: Listings = field(init=False)
     poller: Poller = field(init=False)
     survey: Survey = field(init=False)
     recount: Recount = field(init=False)

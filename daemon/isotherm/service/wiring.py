@@ -16,6 +16,7 @@ from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.manifest_rewrites import ManifestRewrites
 from isotherm.service.jobs.operations import Operations
 from isotherm.service.jobs.own_commits import OwnCommits
+from isotherm.service.jobs.quarantine_listings import Listings
 from isotherm.service.jobs.table_ownership import Owned
 from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.jobs.unfinished_operations import UnfinishedOperations
@@ -284,6 +285,7 @@ class Wiring(Parts):
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
+        self.listings = Listings(self.searches)
 
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""

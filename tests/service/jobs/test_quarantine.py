@@ -9,21 +9,24 @@ from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action
 from isotherm.core.quarantine import FOLDER
 from support.lab import of, started, uuid_of
-from support.memory_topics import MemoryKeyedTopic
-from support.searching import APPLY, ORPHANS, POLICY, REPORT, ended, files, filled, home, pass_by, plant, rows
+from support.searching import (
+    APPLY,
+    ORPHANS,
+    POLICY,
+    REPORT,
+    ended,
+    files,
+    filled,
+    home,
+    inside,
+    missed,
+    pass_by,
+    plant,
+    rows,
+)
 
 QUARANTINE = POLICY.replace("MODE", "quarantine, keep_for: 5d")
 OF_OTHERS = ("data/_tmp/e.parquet", "data/.hidden", "metadata/version-hint.text", "metadata/v7.metadata.json")
-
-
-def inside(table):
-    """What lies in the quarantine, by where it was, with its content."""
-    top = home(table) / FOLDER
-    return {
-        str(path.relative_to(top)).partition("/")[2]: path.read_bytes()
-        for path in top.rglob("*")
-        if path.is_file()
-    }
 
 
 def in_quarantine(service):
@@ -113,22 +116,6 @@ def test_a_shorter_time_counts_for_nothing_that_is_there_already_also_where_a_lo
 
     assert inside(table) == {}
     service.stop()
-
-
-def missed(lab, service, table):
-    """A writer was slower than `orphans.older_than`: what it commits was taken away. Where it lay."""
-    source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
-    late, gone = (home(table) / "data" / name for name in ("late.parquet", "gone.parquet"))
-    for path in (late, gone):
-        path.write_bytes(source.read_bytes())
-    pass_by(lab, service, 4)
-    assert not late.exists()
-    (place,) = (home(table) / FOLDER).glob("*/data/late.parquet")
-    place.rename(late)
-    table.refresh()
-    table.add_files([f"file://{late}"])
-    late.rename(place)
-    return late
 
 
 def test_what_is_needed_again_is_put_back_soon_and_told(lab_of):
@@ -286,31 +273,6 @@ def test_by_another_policy_what_is_in_quarantine_stays_or_goes_in_its_time(lab_o
     pass_by(lab, service, 30)
 
     assert len(inside(table)) == (4 if stays else 0)
-    service.stop()
-
-
-def test_a_ledger_that_was_lost_finds_again_what_is_in_quarantine_and_keeps_it_for_the_whole_time(lab_of):
-    lab = lab_of(QUARANTINE)
-    table = filled(lab)
-    plant(table, *ORPHANS)
-    service = started(lab)
-    pass_by(lab, service, 4)
-    service.maintainer.stop()
-    service.fold.close()
-    service.ledger.close()
-    for path in lab.root.rglob("ledger.db*"):
-        path.unlink()
-    lab.held.clear()
-    service = started(lab)
-    pass_by(lab, service, 2)
-    assert in_quarantine(service) == 0  # while the ledger is doubted nothing is done
-    MemoryKeyedTopic(lab.held).write(f"{service.ledger.id}/ledger", None)  # isotherm resume
-    pass_by(lab, service, 2)
-
-    assert in_quarantine(service) == 4
-    assert len(inside(table)) == 4
-    pass_by(lab, service, 8)
-    assert inside(table) == {}
     service.stop()
 
 

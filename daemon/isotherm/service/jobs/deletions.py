@@ -156,7 +156,7 @@ class Deletions:
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""
         names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
-        self.quarantine.tell(names, self._is_searched, self.now_ms())
+        self.quarantine.tell(names)
         if self.everywhere() is not None or self._sweeping:
             return
         due = self.ledger.tables_to_sweep(self.now_ms())
@@ -217,11 +217,11 @@ class Deletions:
             may_remove_orphans=resolved is not None and resolved.policy.orphans.mode.takes_away,
             # With gc.enabled=false it is off for the table's sake, and what the table needs is put back all the same.
             may_look_for_orphans=resolved is not None
-            and (resolved.policy.orphans.mode is not Mode.OFF or not self._is_searched(uuid)),
+            and (resolved.policy.orphans.mode is not Mode.OFF or not self.is_searched(uuid)),
         )
         return obstacle(standing, cause)
 
-    def _is_searched(self, uuid: str) -> bool:
+    def is_searched(self, uuid: str) -> bool:
         """Whether a search may look into a table's folders: of one with gc.enabled=false none does."""
         row = self.fold.table(uuid)
         return row is None or is_gc_enabled(row.facts.properties)

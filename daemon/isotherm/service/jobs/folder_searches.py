@@ -5,6 +5,7 @@ A search reads beside the loop and changes nothing. What it finds is marked, and
 pause that grows where it is ended so time and again.
 """
 
+import uuid as uuids
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import FolderSearched
-from isotherm.core.orphan_findings import GRACE_MS, Found, Strangers, finding_text, quarantine_text, too_many
+from isotherm.core.orphan_findings import GRACE_MS, Found, Refused, finding_text, quarantine_text, too_many
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
@@ -30,7 +31,7 @@ from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.survey import place
 from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.topics.holds import Holds
-from isotherm.store.fold import Fold
+from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger, Operation
 
 CAUSES = {Action.TRIM_METADATA: Cause.OLD_VERSION, Action.REMOVE_ORPHANS: Cause.ORPHAN}
@@ -49,6 +50,8 @@ class _Searching:
     began_s: float
     seen: Seen | None
     """How far the table had come; None where its format has no sequence numbers, which would show that it went back."""
+    is_of_quarantine: bool = False
+    """Whether nothing but the table's quarantine is listed: then it is no operation, and nobody is told of its end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,8 +96,8 @@ class Searches:
         """The searches of one table that run."""
         return tuple(
             Flight(one.job_id, one.action, None, one.base_snapshot_id, one.started_at_ms)
-            for one in (searching.operation for searching in self._running.values())
-            if one.table.uuid == uuid
+            for searching in self._running.values()
+            if (one := searching.operation).table.uuid == uuid and not searching.is_of_quarantine
         )
 
     def begin(self, request: Request) -> bool:
@@ -104,7 +107,34 @@ class Searches:
             Unavailable: the catalog, or the store, does not answer.
             TableMissing: there is no such table now.
         """
-        uuid, action = request.table.uuid, request.decision.action
+        return self._begin(
+            request.table.uuid,
+            request.decision.action,
+            lambda row, head, policy: begun(request, row, head, policy.hash, self.now_ms()),
+        )
+
+    def list_quarantine(self, uuid: str) -> bool:
+        """Begin to list a table's quarantine, and nothing else; whether it began. Raises as `begin`.
+
+        It is held against what the ledger knows, as by a search that is refused.
+        """
+
+        def listing(row: TableRow, head: int, policy: Policy) -> Operation:
+            job_id, table, why = str(uuids.uuid4()), row.state.table, "to list its quarantine"
+            return Operation(
+                job_id, table, Action.REMOVE_ORPHANS, None, "", why, policy.hash, head, self.now_ms()
+            )
+
+        return self._begin(uuid, Action.REMOVE_ORPHANS, listing, is_of_quarantine=True)
+
+    def _begin(
+        self,
+        uuid: str,
+        action: Action,
+        begun_on: Callable[[TableRow, int, Policy], Operation],
+        *,
+        is_of_quarantine: bool = False,
+    ) -> bool:
         row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None or not self.has_room:
@@ -119,11 +149,14 @@ class Searches:
         )
         if search is None:
             return False
-        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        self.ledger.save(operation)
+        operation = begun_on(row, row.state.head, resolved.policy)
+        if is_of_quarantine:
+            search = replace(search, cause=Cause.QUARANTINED)
+        else:
+            self.ledger.save(operation)
         seen = Seen(row.state.head, loaded.seen_through) if loaded.seen_through else None
         self._running[operation.job_id] = _Searching(
-            operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s(), seen
+            operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s(), seen, is_of_quarantine
         )
         self.maintainer.start_search(loaded, operation.job_id, search)
         return True
@@ -155,14 +188,14 @@ class Searches:
             self._running.pop(job_id, None)
             self._marking = self._comparing = None
 
-    def _take_found(self, job_id: str, result: Found | Refusal | Strangers) -> None:
+    def _take_found(self, job_id: str, result: Found | Refused) -> None:
         """Take over what was found; where nothing comes of it, that is the end."""
         searching = self._running[job_id]
         took_s = self.monotonic_s() - searching.began_s
         self._next_s = self.monotonic_s() + min(REST * took_s, REST_AT_MOST_S)
         self.fold.touch_whole(searching.operation.table.uuid)
-        if isinstance(result, Strangers):
-            self.deletions.survey.want_holders(result.uuids, searching.operation.table.uuid)
+        if isinstance(result, Refused) and result.strangers:
+            self.deletions.survey.want_holders(result.strangers, searching.operation.table.uuid)
         against = self._unbelieved(searching, result)
         if against is not None:
             self._look_into_quarantine(job_id, result, against)
@@ -193,10 +226,10 @@ class Searches:
         self.operations.end(operation, Outcome.refused(operation.job_id, crashed))
         return True
 
-    def _unbelieved(self, searching: _Searching, found: Found | Refusal | Strangers) -> Refusal | None:
+    def _unbelieved(self, searching: _Searching, found: Found | Refused) -> Refusal | None:
         """Why nothing comes of what was found, or None."""
         if not isinstance(found, Found):
-            return found.refusal if isinstance(found, Strangers) else found
+            return found.refusal
         policy = searching.policy
         if searching.operation.action is not Action.REMOVE_ORPHANS or not policy.orphans.mode.takes_away:
             return None
@@ -231,18 +264,15 @@ class Searches:
         self._marking = None
         self._look_into_quarantine(job_id, found, found)
 
-    def _look_into_quarantine(
-        self, job_id: str, result: Found | Refusal | Strangers, end: Found | Refusal
-    ) -> None:
+    def _look_into_quarantine(self, job_id: str, result: Found | Refused, end: Found | Refusal) -> None:
         """Hold what is in quarantine against the ledger, whatever becomes of what was found, and end the search so."""
         searching = self._running[job_id]
         operation = searching.operation
         steps: Iterator[None] = iter(())
         is_of_orphans = CAUSES[operation.action] is Cause.ORPHAN
         if is_of_orphans and self.deletions.why_not(operation.table.uuid, Cause.QUARANTINED) is None:
-            found = result if isinstance(result, Found) else None
             steps = self.deletions.quarantine.compare(
-                operation, found, searching.seen, searching.policy, self.now_ms()
+                operation, result, searching.seen, searching.policy, self.now_ms()
             )
         self._comparing = job_id, steps, end
         self._compare()
@@ -261,6 +291,8 @@ class Searches:
     def _end(self, job_id: str, result: Found | Refusal) -> None:
         searching = self._running.pop(job_id)
         operation = searching.operation
+        if searching.is_of_quarantine:
+            return
         if isinstance(result, Refusal):
             self.operations.end(operation, Outcome.refused(job_id, result))
             return

@@ -11,7 +11,7 @@ from itertools import islice
 from isotherm.contract.identity import TableId
 from isotherm.core.deletion import Cause, Seen, name_of
 from isotherm.core.observations import QuarantineCounted
-from isotherm.core.orphan_findings import GRACE_MS, Found
+from isotherm.core.orphan_findings import GRACE_MS, Found, Refused
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.policy.precedence import Resolved
 from isotherm.core.quarantine import FOLDER
@@ -36,18 +36,12 @@ class Quarantine:
     _told: set[str] = field(default_factory=set)
     """The tables of which it was reported that they have something there."""
 
-    def tell(self, names: Mapping[str, str], is_searched: Callable[[str], bool], now_ms: int) -> None:
-        """Report what is in quarantine, now and then; of the tables with these names, by uuid.
-
-        What no search holds against a table is looked at alone, as often as any file that has to wait.
-        """
+    def tell(self, names: Mapping[str, str]) -> None:
+        """Report what is in quarantine, now and then; of the tables with these names, by uuid."""
         if self.monotonic_s() < self._tell_at_s:
             return
         self._tell_at_s = self.monotonic_s() + TOLD_EVERY_S
         found = {uuid: one for uuid, one in self.ledger.quarantines().items() if uuid in names}
-        for uuid in found:
-            if not is_searched(uuid):
-                self.ledger.look_first(uuid, now_ms, FILES_AT_ONCE)
         for uuid in sorted(found.keys() | self._told & names.keys()):
             files, size_bytes = found.get(uuid, (0, 0))
             self.listen(QuarantineCounted(TableId(uuid, names[uuid]), files, size_bytes))
@@ -82,20 +76,20 @@ class Quarantine:
         return purged
 
     def compare(
-        self, operation: Operation, found: Found | None, seen: Seen | None, policy: Policy, now_ms: int
+        self, operation: Operation, result: Found | Refused, seen: Seen | None, policy: Policy, now_ms: int
     ) -> Iterator[None]:
         """Hold what a search has found in a table's quarantine against what the ledger knows of it, a slice at a time.
 
         Args:
             operation: the search.
-            found: what it found; None where it could not say. Then whatever is there is looked at, because the table may
-                need it.
+            result: what it found. Where it was refused, whatever is there is looked at, because the table may need it.
             seen: how far the table had come.
             policy: the table's.
             now_ms: the time.
         """
         uuid, since_ms = operation.table.uuid, operation.started_at_ms
-        listed = {} if found is None else {one.path: one.size_bytes for one in found.quarantine or ()}
+        found = result if isinstance(result, Found) else None
+        listed = {one.path: one.size_bytes for one in result.quarantine or ()}
         if seen is not None:
             over_ms = until_ms(uuid, policy, now_ms)
             left = iter(listed.items())

@@ -8,7 +8,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphan_findings import Found, Strangers
+from isotherm.core.orphan_findings import Found, Refused
 from isotherm.core.policy.sort_text import NONE
 from isotherm.service.ports.catalog import GoOn, LoadedTable
 from isotherm.service.ports.errors import Unavailable
@@ -117,7 +117,7 @@ class Search:
 
     uuid: str
     cause: Cause
-    """Old versions of its metadata, or orphans."""
+    """Old versions of its metadata, or orphans; or nothing but what lies in its quarantine."""
     home: str
     """The location that the table was first seen with."""
     neighbours: Neighbours
@@ -273,7 +273,7 @@ class Maintainer(Protocol):
         """Begin to look for files that nothing needs, beside the loop; one search at a time."""
         ...
 
-    def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
+    def searched(self) -> Sequence[tuple[str, Found | Refused]]:
         """Searches that ended since the last call, by job id."""
         ...
 

@@ -105,6 +105,13 @@ class Tables(Part):
         )
         return rows.fetchone() is not None
 
+    def with_property(self, name: str) -> list[str]:
+        """The uuids of the tables of which a property may have this name: whoever asks looks at them."""
+        rows = self.db.execute(
+            "SELECT uuid FROM tables WHERE instr(CAST(facts AS BLOB), CAST(? AS BLOB)) ORDER BY name", (name,)
+        )
+        return [uuid for (uuid,) in rows]
+
     def looked_at(self, uuid: str) -> None:
         """A planning round has looked at the table; it comes back when something touches it or comes due."""
         self.db.execute("UPDATE tables SET touched = 0 WHERE uuid = ?", (uuid,))

@@ -143,11 +143,3 @@ class Quarantine(Part):
             f"UPDATE deletions SET due_at_ms = MIN(due_at_ms, ?) WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
             (now_ms, uuid, json.dumps(list(places))),
         )
-
-    def look_first(self, uuid: str, now_ms: int, limit: int) -> None:
-        """Of these files some are looked at now that nobody has looked at yet."""
-        self.db.execute(
-            "UPDATE deletions SET due_at_ms = MIN(due_at_ms, ?) WHERE (uuid, path) IN (SELECT uuid, path FROM deletions "  # noqa: S608
-            f"WHERE uuid = ? AND {_THERE} AND looks = 0 AND due_at_ms > ? LIMIT ?)",
-            (now_ms, uuid, now_ms, limit),
-        )
