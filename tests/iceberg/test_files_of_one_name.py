@@ -1,5 +1,8 @@
 """Two partitions may have files of one name: what is in quarantine is judged by where it was, not by its name alone."""
 
+from io import BytesIO
+
+import pyarrow.parquet as pq
 import pytest
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
@@ -46,11 +49,13 @@ def content(table, name):
         return bytes(stream.read())
 
 
-def named(table, name, rows=b""):
+def named(table, name, compression="zstd"):
     """The table gets a file of this name; its content."""
     (file, *_) = table.inspect.files()["file_path"].to_pylist()
     with table.io.new_input(file).open() as stream:
-        data = bytes(stream.read()) + rows
+        rows = pq.read_table(stream)
+    pq.write_table(rows, written := BytesIO(), compression=compression)
+    data = written.getvalue()
     put(table, name, data)
     table.add_files([path_of(table, name)])
     table.refresh()
@@ -100,13 +105,11 @@ def test_where_the_tables_file_is_not_there_the_other_place_may_be_an_alias_and_
 def test_of_two_files_of_one_name_each_comes_back_where_its_size_is_named(table):
     """By the name alone the other one would fit too, and readers would get other rows."""
     first = named(table, HOME)
-    second = named(table, OTHER)
-    other = first + b"longer"
+    second = named(table, OTHER, "none")
+    assert len(first) != len(second)
     table.io.delete(path_of(table, HOME))
-    with table.io.new_output(path_of(table, "data/day=3/a.parquet")).create() as stream:
-        stream.write(second)
-    wrong = quarantined(table, HOME, other, "j2")
     right = quarantined(table, HOME, first, "j1")
+    wrong = quarantined(table, HOME, second, "j2")
 
     result = swept(table, wrong, right)
 

@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         "what is there already when it comes back goes from quarantine while somebody takes it away",
         "clients/moving.py",
-        "            _touch(Path(normalised(origin)))\n        return there\n",
-        "            _touch(Path(normalised(origin)))\n        io.delete(place)\n        return there\n",
+        "            _touch(Path(normalised(origin)))\n        return False\n",
+        "            _touch(Path(normalised(origin)))\n        io.delete(place)\n        return False\n",
         MOVES + "test_what_is_brought_back_and_there_already_stays_in_both_places",
     ),
     Mutant(

@@ -8,15 +8,12 @@ import pytest
 from pyiceberg.manifest import ManifestContent
 
 from isotherm.clients.catalog import open_catalog
-from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from support.equality import delete_by, keys
 from support.head_files import manifests
 from support.manifests_of_commits import rewrite
 from support.rewriting import COLUMNS, SOME, compacted, counters, fresh, job_on, partitions, rows
 from support.spark import CATALOG
-
-NAME, OURS = "db.t", PartitionKey('{"1000":1}')
 
 
 @pytest.mark.spark
