@@ -14,7 +14,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.expiry import read
 from isotherm.iceberg.manifests.reachability import left_behind, reached
-from isotherm.iceberg.remover import sweep
+from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.stopping import Stopped, never
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import ExpiryReading, Sweep
@@ -148,6 +148,21 @@ def test_files_of_another_table_stay_whoever_names_them(catalog: Any, table: Tab
 
     assert found.kept[task.file.file_path].reason == "elsewhere"
     assert contents(victim) == [1, 2, 3]
+
+
+def test_of_an_orphan_that_is_not_there_nothing_is_asked_because_somebody_may_put_it_back_just_now(
+    table: Table,
+) -> None:
+    path, taken = f"{table.metadata.location}/data/a.parquet", list[str]()
+
+    def take(_io: Any, path: str, _is_stopped: Any) -> None:
+        taken.append(path)
+
+    assert deleted(table.io, [path], before_ms={path: now_ms()}, take=take) == ([path], {})
+    assert taken == []
+    # One that goes into quarantine may lie there already, and nobody has written that down.
+    assert deleted(table.io, [path], before_ms={path: now_ms()}, take=take, moves={path}) == ([path], {})
+    assert taken == [path]
 
 
 def test_a_file_that_cannot_be_deleted_waits_alone(catalog: Any, table: Table) -> None:

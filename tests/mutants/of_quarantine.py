@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "into a folder of another table orphans are moved",
         "iceberg/quarantine.py",
-        "elif (other := held_by(self._targets[path], self.wanted.neighbours, is_found=True)) is not None:",
+        "elif (other := held_by(self.targets[path], self.wanted.neighbours, is_found=True)) is not None:",
         "elif (other := None) is not None:",
         STORE + "test_into_a_folder_of_another_table_nothing_is_moved_and_from_there_nothing_goes",
     ),
@@ -539,5 +539,13 @@ MUTANTS = (
         "if (other := _claimed(place, wanted)) is not None}",
         "if (other := None) is not None}",
         "commands/test_restore.py::test_where_another_table_claims_the_folder_no_put_back_is_promised",
+    ),
+    Mutant(
+        "what was not there is deleted when somebody has put it back a moment later",
+        "iceberg/remover.py",
+        "    if at_ms is None and not may_be_gone:\n",
+        "    if False:\n",
+        "iceberg/test_remover.py::"
+        "test_of_an_orphan_that_is_not_there_nothing_is_asked_because_somebody_may_put_it_back_just_now",
     ),
 )

@@ -87,10 +87,11 @@ def move(
     whole[target] = was
     if not may_end():
         return None
-    if _version(io, source) not in {was, None}:
-        raise OSError(f"{source} was written again while it was moved")
     if size_of(io, target) != was.size_bytes:
         raise OSError(f"{target} is there no more: somebody puts it back just now")
+    # The last of all: what a writer writes now would be lost.
+    if _version(io, source) not in {was, None}:
+        raise OSError(f"{source} was written again while it was moved")
     with suppress(FileNotFoundError):
         delete_once(io, source)
     return was.size_bytes

@@ -121,11 +121,12 @@ class Taking:
     kept: dict[str, Verdict] = field(default_factory=dict)
     """Files that stay for now: the next search gives them another place."""
     _copied: dict[str, Version] = field(default_factory=dict)
-    _targets: Mapping[str, str] = field(init=False)
+    targets: Mapping[str, str] = field(init=False)
+    """Where files go that are not deleted at once, by path."""
     _causes: Mapping[str, Cause] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._targets = targets_of(self.wanted)
+        self.targets = targets_of(self.wanted)
         self._causes = {mark.path: mark.cause for mark in self.wanted.marks}
 
     def blocked(self, paths: Iterable[str]) -> dict[str, str]:
@@ -134,11 +135,11 @@ class Taking:
         for path in paths:
             if self._causes[path] is not Cause.ORPHAN or not self.wanted.to_quarantine:
                 continue
-            if path not in self._targets:
+            if path not in self.targets:
                 found[path] = "it lies in none of the folders from which files are moved into quarantine"
-            elif (other := held_by(self._targets[path], self.wanted.neighbours, is_found=True)) is not None:
+            elif (other := held_by(self.targets[path], self.wanted.neighbours, is_found=True)) is not None:
                 found[path] = f"the quarantine lies in a folder of another table, {other}"
-            elif is_too_long(self._targets[path]):
+            elif is_too_long(self.targets[path]):
                 found[path] = (
                     "its name in quarantine would be longer than its store allows: delete it by hand"
                 )
@@ -154,7 +155,7 @@ class Taking:
             OtherFileError: it is kept, because another file lies where it should go.
             OSError: the store refuses, or does not answer.
         """
-        home, target = self.wanted.home, self._targets.get(path)
+        home, target = self.wanted.home, self.targets.get(path)
         if home is not None and target is not None:
             _check_links(home, path, target)
             try:

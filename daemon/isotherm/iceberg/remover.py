@@ -7,7 +7,7 @@ decided before it began (`obstacles.obstacle`) and is decided again by `deletion
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -144,7 +144,7 @@ def _delete(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        done, failed = deleted(seen.io, going, is_late, threads, before_ms, taking.take)
+        done, failed = deleted(seen.io, going, is_late, threads, before_ms, taking.take, taking.targets)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
@@ -337,6 +337,14 @@ def needed_names(
     return NeededNames(frozenset(found | named.keys()), frozenset(moved), named)
 
 
+def _is_young(io: FileIO, path: str, before_ms: int, *, may_be_gone: bool) -> bool:
+    """Whether a file was written after this. Raises FileNotFoundError where it is not there, unless it may be gone."""
+    at_ms = written_at_ms(io, path)
+    if at_ms is None and not may_be_gone:
+        raise FileNotFoundError(path)
+    return at_ms is not None and at_ms >= before_ms
+
+
 def deleted(
     io: FileIO,
     paths: Sequence[str],
@@ -344,6 +352,7 @@ def deleted(
     threads: Threads = THREADS,
     before_ms: Mapping[str, int] = NO_AGES,
     take: Callable[[FileIO, str, IsStopped], None] = lambda io, path, _: io.delete(path),
+    moves: Container[str] = (),
 ) -> tuple[list[str], dict[str, str]]:
     """Delete files; gives those that are gone, and why others are not. What was not there is gone.
 
@@ -354,6 +363,8 @@ def deleted(
         threads: how they are deleted together.
         before_ms: by path: only if it was written before this, by the store's clock. It is asked right before.
         take: what is done with each.
+        moves: those that are not deleted but moved, and may lie where they go already. Nothing is asked of any other that
+            is not there: somebody may put it back just now.
     """
     gone: list[str] = []
     failed: dict[str, str] = {}
@@ -362,7 +373,7 @@ def deleted(
         if is_stopped():
             return STOPPED
         try:
-            if path in before_ms and (written_at_ms(io, path) or 0) >= before_ms[path]:
+            if path in before_ms and _is_young(io, path, before_ms[path], may_be_gone=path in moves):
                 return "it was written again since it was looked at"
             take(io, path, is_stopped)
         except FileNotFoundError:
