@@ -42,6 +42,14 @@ def test_a_snapshot_that_metadata_lists_twice_is_kept_once():
     assert fold.astray(state.table.uuid) == (twice,)
 
 
+def test_tables_are_found_by_the_name_of_a_property():
+    fold, state = Fold(None), table_state()
+    fold.save_table(state, facts(properties={"gc.enabled": "false"}), None, (), ())
+
+    assert fold.with_property("gc.enabled") == [state.table.uuid]
+    assert fold.with_property("write.data.path") == []
+
+
 @pytest.mark.parametrize(("on_faith", "kept"), [(0, (7, 8, 9)), (2, (7, 8, 9)), (5, (5, 6, 7, 8, 9))])
 def test_of_wide_commits_a_journal_keeps_fewer_but_all_that_nobody_has_confirmed(monkeypatch, on_faith, kept):
     fold, uuid = Fold(None), table_state().table.uuid
