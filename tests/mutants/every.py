@@ -16,6 +16,7 @@ from mutants import (
     of_manifest_rewrites,
     of_manifests,
     of_minor,
+    of_passing,
     of_policies,
     of_proofs,
     of_quarantine,
@@ -53,6 +54,7 @@ MUTANTS = tuple(
             of_edges,
             of_rewrites,
             of_minor,
+            of_passing,
             of_ingest,
             of_windows,
         )

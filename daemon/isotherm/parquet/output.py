@@ -100,7 +100,7 @@ class Output:
         self._rows = 0
         self._nans: Counter[int] = Counter()
         """Of the open file, by field id."""
-        asked = _understood(metadata.properties)
+        asked = understood(metadata.properties)
         self._group_bytes = min(
             property_as_int(
                 asked,
@@ -177,8 +177,8 @@ class Output:
         """How many rows the present file is still to take, or 0 if it is full."""
         size = self._sink.tell() if self._writer is not None else 0
         all_bytes = size + self._rows_to_come * self._bytes_per_row
-        files = int(all_bytes / self._target + 1 - ONE_MORE_FROM)
-        if files <= 1:
+        files = files_for(all_bytes, self._target)
+        if files == 1:
             # More than is expected is a mistake, which is found later.
             return self._rows_to_come or self._group_rows
         goal = all_bytes / files
@@ -191,7 +191,7 @@ class Output:
         location = self._name(len(self._done))
         self._sink = self._io.new_output(location).create()
         self._location = location
-        options = _writer_options(self._metadata.properties)
+        options = writer_options(self._metadata.properties)
         self._writer = pq.ParquetWriter(
             self._sink,
             self.arrow,
@@ -200,7 +200,7 @@ class Output:
             # As Java does always: readers pass over pages by it.
             write_page_index=True,
             write_statistics=_with_statistics(self.schema),
-            bloom_filter_options=_bloom_filters(self._metadata, self.schema, rows.num_rows),
+            bloom_filter_options=bloom_filters(self._metadata, self.schema, rows.num_rows),
             use_dictionary=_dictionaries(self.schema, rows, options["dictionary_pagesize_limit"]),
             **options,
         )
@@ -219,6 +219,11 @@ class Output:
         self._bytes_written += size
         self._writer = self._sink = None
         self._rows, self._nans = 0, Counter()
+
+
+def files_for(all_bytes: float, target_size_bytes: int) -> int:
+    """How many files are made of so many bytes."""
+    return max(int(all_bytes / target_size_bytes + 1 - ONE_MORE_FROM), 1)
 
 
 def _with_statistics(written: Schema) -> list[str]:
@@ -282,7 +287,7 @@ _LEVELS = {"gzip": range(1, 10), "zstd": range(-7, 23)}
 """The levels of compression that a codec knows. Java passes over a level where there is none."""
 
 
-def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
+def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """What PyIceberg makes of the table's properties; a codec that PyArrow cannot write becomes zstd.
 
     A level that the codec does not know is left out: it may be meant for the codec of other files.
@@ -292,14 +297,14 @@ def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     with warnings.catch_warnings():
         # It warns of each property that its own writer does not know; once a file is noise.
         warnings.simplefilter("ignore")
-        options = _get_parquet_writer_kwargs(_understood(properties))
+        options = _get_parquet_writer_kwargs(understood(properties))
     compression = _CODECS.get(codec, "zstd")
     level = options["compression_level"]
     is_known = level in _LEVELS.get(compression, ())
     return {**options, "compression": compression, "compression_level": level if is_known else None}
 
 
-def _understood(properties: Mapping[str, str]) -> dict[str, str]:
+def understood(properties: Mapping[str, str]) -> dict[str, str]:
     """The table's properties without numbers for Parquet that are none, or too small: files are written as if nothing was said."""
     return {
         name: value
@@ -328,12 +333,12 @@ def _chance(said: str) -> float:
     return chance if 1e-9 <= chance < 1 else BLOOM_FALSE_POSITIVES
 
 
-def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[str, dict[str, Any]] | None:
+def bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[str, dict[str, Any]] | None:
     """The Bloom filters that the table asks for, by the paths of their columns; for as many values as a group has rows.
 
     None is larger than `write.parquet.bloom-filter-max-bytes`: then it finds more that is not there, as Java's do.
     """
-    properties, schema = _understood(metadata.properties), metadata.schema()
+    properties, schema = understood(metadata.properties), metadata.schema()
     enabled = f"{TableProperties.PARQUET_BLOOM_FILTER_COLUMN_ENABLED_PREFIX}."
     paths = {field_id: path for path, field_id in parquet_path_to_id_mapping(written).items()}
     most_bytes = property_as_int(

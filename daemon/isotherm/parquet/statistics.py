@@ -197,6 +197,10 @@ def _bounds(
             return least, greatest
         case DecimalType():
             return _unscaled(least), _unscaled(greatest)
+        case FloatType() | DoubleType():
+            # Where one zero is there the other one may be too, of which Java takes -0.0 for the lesser.
+            width = _FORMATS[type(iceberg)]
+            return struct.pack(width, least or -0.0), struct.pack(width, greatest or 0.0)
         case _:
             layout = _FORMATS[type(iceberg)]  # type: ignore[index]
             return struct.pack(layout, least), struct.pack(layout, greatest)

@@ -8,11 +8,10 @@ deletes name: memory does not grow with the partition. Files get names that foll
 may be killed at any moment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from isotherm.iceberg.compaction.deleted_rows import Deleted, deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
+from isotherm.iceberg.compaction.passing import NONE_PASSED, pass_through, passed_back
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
 from isotherm.iceberg.compaction.sorting import Comparing, Ordering, Sorted
@@ -67,12 +67,16 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     inputs = [file.path for file in job.read_files]
     sums = RowSums(metadata.schema(), metadata.name_mapping(), job.named_files, inputs, job.equality_deletes)
     deleted = deleted_rows(io, job, metadata, constants, sums)
-    output = _output(io, job, metadata, sum(file.rows - deleted.count(file) for file in job.data_files))
     ordering = _ordering(io, job, metadata, constants)
-    written, found = _rewritten(io, job, metadata, constants, deleted, sums, output, ordering)
+    passed = NONE_PASSED if ordering else pass_through(io, job, metadata, deleted, sums)
+    rest = {number: file for number, file in enumerate(job.data_files) if number not in passed.numbers}
+    live_rows = sum(file.rows - deleted.count(file) for file in rest.values())
+    output = _output(io, job, metadata, rest.values(), live_rows, len(passed.files))
+    anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, ordering)
+    written, found = [*passed.files, *anew], [*passed.found, *found]
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
-    back = _read_back(io, metadata, written)
+    back = [*(passed_back(io, file) for file in passed.files), *_read_back(io, metadata, anew)]
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
@@ -107,7 +111,7 @@ def _ordering(
 
 def _rewritten(
     io: FileIO,
-    job: CompactionJob,
+    files: Mapping[int, LiveFile],
     metadata: TableMetadata,
     constants: Mapping[int, Any],
     deleted: Deleted,
@@ -115,15 +119,15 @@ def _rewritten(
     output: Output,
     ordering: Comparing | None,
 ) -> tuple[list[WrittenFile], list[Tally]]:
-    """The new files, and what DuckDB has found in each of the old ones."""
+    """The new files of data files of these numbers, and what DuckDB has found in each of the old ones."""
     schema, mapping = metadata.schema(), metadata.name_mapping()
     wanted = {field.field_id for field in schema.fields}
     in_order = None if ordering is None else Sorted(ordering, output.arrow)
     put = output.write if in_order is None else in_order.add
     found: list[Tally] = []
     try:
-        near = in_turn(io, job.data_files)
-        for group in _together(job.data_files, len(schema.field_ids)):
+        near = in_turn(io, list(files.values()))
+        for group in _together(files, len(schema.field_ids)):
             with ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
                 paths: dict[int, str] = {}
                 for number, file in group.items():
@@ -150,11 +154,11 @@ def _rewritten(
             in_order.close()
 
 
-def _together(files: Sequence[LiveFile], columns: int) -> Iterator[dict[int, LiveFile]]:
+def _together(files: Mapping[int, LiveFile], columns: int) -> Iterator[dict[int, LiveFile]]:
     """Files that are open at once, by their numbers, in their order: small ones share what one query takes."""
     group: dict[int, LiveFile] = {}
     most = max(min(OPEN_FILES, OPEN_COLUMNS // columns), 1)
-    for number, file in enumerate(files):
+    for number, file in files.items():
         size_bytes = sum(one.size_bytes for one in group.values()) + file.size_bytes
         if group and (len(group) >= most or size_bytes > OPEN_BYTES):
             yield group
@@ -193,15 +197,23 @@ def _live_rows(
         yield filled(project(rows, source.columns, target, arrow, constants), file, positions)
 
 
-def _output(io: FileIO, job: CompactionJob, metadata: TableMetadata, live_rows: int) -> Output:
-    rows = sum(file.rows for file in job.data_files)
+def _output(
+    io: FileIO,
+    job: CompactionJob,
+    metadata: TableMetadata,
+    files: Collection[LiveFile],
+    live_rows: int,
+    first_number: int,
+) -> Output:
+    """For so many rows of some files. The files of the job's that are written already have the numbers below the first."""
+    rows = sum(file.rows for file in files)
     return Output(
         io,
         metadata,
-        partial(data_location, job, metadata),
+        lambda number: data_location(job, metadata, first_number + number),
         job.target_size_bytes,
         expected_rows=live_rows,
-        bytes_per_row=sum(file.size_bytes for file in job.data_files) / max(rows, 1),
+        bytes_per_row=sum(file.size_bytes for file in files) / max(rows, 1),
     )
 
 

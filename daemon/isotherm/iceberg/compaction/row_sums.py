@@ -262,6 +262,17 @@ class RowSums:
             number for (number,) in self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
         }
 
+    def is_named(self, number: int) -> bool:
+        """Whether any delete names a row of the data file of this number.
+
+        Raises:
+            RefusalError: deletes that may apply to it are not known yet.
+        """
+        self._check_asked(number)
+        if self._touched is None:
+            self._touched = self._sort()
+        return number in self._touched
+
     def sum(self, paths: Mapping[int, str], constants: Mapping[int, Any]) -> list[Tally]:
         """The rows of the data files of these numbers, which can be read at these paths, in their order.
 

@@ -1,0 +1,157 @@
+"""Whether a file that somebody wrote is one that we would write: what may be copied need not be written anew.
+
+It has the table's columns, by id, name, type and order, and none is null that must not be. It is packed as the table asks, in row groups that are not larger
+than it asks, with the Bloom filters for which it asks. And its footer tells of every column what a manifest says: nulls, and
+extremes that are values of it, or none. Where a footer tells less, what is written anew is better for readers.
+"""
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import sanitize_column_names
+from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.utils.properties import property_as_int
+
+from isotherm.parquet.compact_thrift import Struct
+from isotherm.parquet.footer import (
+    CODEC,
+    KEYS,
+    STATISTICS,
+    Footer,
+    UnusualError,
+    as_pyarrow,
+    number,
+    sub,
+    without,
+)
+from isotherm.parquet.output import bloom_filters, understood, writer_options
+
+WORTH_BYTES = 8 * 1024 * 1024
+"""A row group of this size is left as it is. To read it takes as long as ten requests to a store, and a hundred times as long
+as to look for it; a reader gains next to nothing from a larger one."""
+LARGER = 1.1
+"""By which a row group may be larger than the table asks: writers see how large one has become when it has."""
+
+_CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6, "lz4": 7}
+"""The format's own numbers, by PyArrow's names. That of LZ4 is the newer of two."""
+_IS_GREATEST_EXACT, _IS_LEAST_EXACT = 7, 8
+"""Of a chunk's statistics: whether the extreme is a value of the column, and not one that was cut off."""
+
+
+class AsAsked:
+    """What a table asks of its files."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        """Files are held against this table."""
+        written, sink = sanitize_column_names(metadata.schema()), pa.BufferOutputStream()
+        pq.ParquetWriter(
+            sink, schema_to_pyarrow(written), store_decimal_as_integer=True, store_schema=False
+        ).close()
+        self._own = pq.read_metadata(pa.py_buffer(sink.getvalue())).schema
+        self._leaves = _leaves(self._own)
+        properties = understood(metadata.properties)
+        self._codec = _CODECS[writer_options(metadata.properties)["compression"]]
+        self._most_bytes = LARGER * (
+            property_as_int(
+                properties,
+                TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES,
+                TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES_DEFAULT,
+            )
+            or 0
+        )
+        # Where nobody asks, it is PyArrow's limit, which Java does not know.
+        self._most_rows = property_as_int(properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, None)
+        self._filtered = frozenset(bloom_filters(metadata, written, 1) or ())
+
+    def check(self, footer: Footer) -> None:
+        """Whether a file with this footer can stay as it is.
+
+        Raises:
+            UnusualError: it cannot.
+        """
+        # Without keys: Arrow's own schema among them would say in which of Arrow's layouts its rows were.
+        try:
+            told = as_pyarrow(without(footer.fields, (KEYS,)))
+            self._check_columns(told.schema)
+        except pa.ArrowException as err:
+            raise UnusualError(f"PyArrow does not read the footer: {err}") from err
+        groups = footer.groups
+        if not groups or min(group.size_bytes for group in (groups[0], *groups[:-1])) < WORTH_BYTES:
+            raise UnusualError(f"a row group that is not the last one has less than {WORTH_BYTES} bytes")
+        for place, group in enumerate(groups):
+            if group.size_bytes > self._most_bytes or (
+                self._most_rows is not None and group.rows > self._most_rows
+            ):
+                raise UnusualError("a row group is larger than the table asks")
+            if len(group.chunks) != len(self._leaves):
+                raise UnusualError("a row group has other columns than its file")
+            for column, (leaf, chunk) in enumerate(zip(self._leaves, group.chunks, strict=True)):
+                self._check_chunk(told.row_group(place).column(column), leaf, chunk.meta, group.rows)
+
+    def _check_columns(self, theirs: pq.ParquetSchema) -> None:
+        found, wanted = theirs.to_arrow_schema(), self._own.to_arrow_schema()
+        if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
+            raise UnusualError("the columns are not those of the table")
+        for one, other in zip(_leaves(theirs), self._leaves, strict=True):
+            # Lists have had several shapes, and a UUID is sixteen bytes that somebody has called so.
+            if one.path != other.path or _is_uuid(one) != _is_uuid(other):
+                raise UnusualError("a column is not written as the table's are")
+
+    def _check_chunk(self, told: pq.ColumnChunkMetaData, leaf: Any, meta: Struct, rows: int) -> None:
+        path = leaf.path
+        if told.path_in_schema != path or (not leaf.max_repetition_level and told.num_values != rows):
+            raise UnusualError(f"a row group does not hold {rows} values of column {path}")
+        if number(meta, CODEC) != self._codec:
+            raise UnusualError(f"column {path} is packed in another way than the table asks")
+        if path in self._filtered and told.bloom_filter_offset is None:
+            raise UnusualError(f"column {path} has no Bloom filter, for which the table asks")
+        if _is_uuid(leaf):
+            if told.statistics is not None and told.statistics.has_min_max:
+                raise UnusualError(f"column {path} has extremes, of which readers have several orders")
+            return
+        if told.statistics is None or not told.statistics.has_null_count:
+            raise UnusualError(f"the footer does not tell how many values of column {path} are null")
+        exact = sub(meta, STATISTICS)
+        if any(name in exact and not exact[name].value for name in (_IS_GREATEST_EXACT, _IS_LEAST_EXACT)):
+            raise UnusualError(f"the extremes of column {path} were cut off")
+        if told.physical_type in {"FLOAT", "DOUBLE"}:
+            _check_floats(told)
+
+
+def _check_floats(told: pq.ColumnChunkMetaData) -> None:
+    """A column of floats without extremes counts as one that has no number at all."""
+    found = told.statistics
+    if not found.has_min_max:
+        is_told = found.null_count == told.num_values
+    else:
+        is_told = not (math.isnan(found.min_raw) or math.isnan(found.max_raw))
+    if not is_told:
+        raise UnusualError(
+            f"the footer does not tell between which numbers column {told.path_in_schema} lies"
+        )
+
+
+def _fits(theirs: pa.Field, ours: pa.Field) -> bool:
+    """Whether a column is the table's. Spark calls one required that has no null in a file, which does no harm."""
+    if (theirs.name, theirs.metadata) != (ours.name, ours.metadata) or (
+        theirs.nullable and not ours.nullable
+    ):
+        return False
+    one, other = theirs.type, ours.type
+    if not pa.types.is_nested(one):
+        return bool(one == other)
+    if (one.id, one.num_fields) != (other.id, other.num_fields):
+        return False
+    return all(_fits(one.field(place), other.field(place)) for place in range(one.num_fields))
+
+
+def _leaves(schema: pq.ParquetSchema) -> list[Any]:
+    return [schema.column(place) for place in range(len(schema))]
+
+
+def _is_uuid(leaf: Any) -> bool:
+    return bool(leaf.logical_type.type == "UUID")
