@@ -15,6 +15,7 @@ JOBS = "iceberg/compaction/test_passing.py::"
 OF_GROUPS = "parquet/test_row_groups.py::"
 OF_FOOTERS = "parquet/test_footer.py::"
 OF_PAGES = "parquet/test_pages.py::"
+OF_ASKED = "parquet/test_as_asked.py::"
 OF_PACKING = "iceberg/compaction/test_packing.py::"
 TWO_ENGINES = OF_GROUPS + "test_two_engines_read_the_rows_of_the_sources_in_their_order"
 SAME_SUM = OF_GROUPS + "test_the_sum_is_the_same"
@@ -122,6 +123,30 @@ MUTANTS = (
         "False",
         JOBS + "test_a_column_may_be_required_in_a_file_alone_and_not_in_the_table_alone",
     ),
+    *(
+        Mutant(breaks, ASKED, text, change, OF_ASKED + "test_what_a_footer_leaves_open_has_the_file_decoded")
+        for breaks, text, change in (
+            ("extremes are cut off", "if any(name in exact and", "if False and any(name in exact and"),
+            (
+                "NaN is an extreme",
+                "is_told = not (math.isnan(found.min_raw)",
+                "is_told = True or (math.isnan(found.min_raw)",
+            ),
+            (
+                "floats without extremes are no numbers",
+                "is_told = found.null_count == told.num_values",
+                "is_told = True",
+            ),
+            ("a chunk has fewer values than rows", "and told.num_values != rows", "and False"),
+        )
+    ),
+    Mutant(
+        "UUIDs have extremes",
+        ASKED,
+        "if told.statistics is not None and told.statistics.has_min_max:",
+        "if False:",
+        OF_ASKED + "test_extremes_of_uuids_have_the_file_decoded",
+    ),
     # Packing
     Mutant(
         "new files are too large",
@@ -133,8 +158,8 @@ MUTANTS = (
     Mutant(
         "two kinds of small files have each other written for ever",
         PACKING,
-        "if sizes and anew == 1 and not others_bytes:",
-        "if sizes and anew == 1:",
+        "if anew == 1 and not others_bytes and 0 <",
+        "if anew == 1 and 0 <",
         OF_PACKING + "test_examples",
     ),
     Mutant(
@@ -143,6 +168,13 @@ MUTANTS = (
         "> anew + anew // MORE_FILES",
         "> anew * 2",
         OF_PACKING + "test_there_are_hardly_more_files_than_if_all_was_written_anew",
+    ),
+    Mutant(
+        "more files are open than a process may have",
+        PACKING,
+        "or len(chosen) == MOST_FILES",
+        "",
+        OF_PACKING + "test_no_more_files_go_together_than_may_be_open",
     ),
     # The footer
     Mutant(
@@ -239,6 +271,13 @@ MUTANTS = (
         "if chunk.offset_index is not None:",
         "if False:",
         OF_PAGES + "test_an_offset_index_that_names_other_pages_is_found",
+    ),
+    Mutant(
+        "a header of a page takes as much memory as it says",
+        PAGES,
+        "stream.read(MOST_HEADER_BYTES)",
+        "stream.read()",
+        OF_PAGES + "test_a_header_that_would_take_much_memory_is_none",
     ),
     # The proof
     Mutant(

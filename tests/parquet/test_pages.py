@@ -1,5 +1,6 @@
 """What is wrong with the pages of a row group shows without decoding them, as far as their headers tell."""
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,32 @@ def test_a_footer_that_says_something_else_of_pages_is_found(tmp_path: Path, wha
 def test_a_footer_that_says_what_is_there_is_right(tmp_path: Path) -> None:
     for layout in ("several pages", "indexes of pages of version 2", "checksums", "DuckDB"):
         checked(write(tmp_path / layout, layout, 1), lambda chunk: chunk)
+
+
+def test_so_many_pages_that_their_headers_take_long_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotherm.parquet.pages.MOST_PAGES", 3)
+
+    with pytest.raises(UnusualError, match="more than 3 pages"):
+        checked(write(tmp_path / "a", "several pages", 1), lambda chunk: chunk)
+
+
+def test_a_header_that_would_take_much_memory_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "not packed", 1)
+    content = bytearray(path.read_bytes())
+    # Field 1 is a list of a million values of one byte each.
+    content[4:9] = b"\x19\xf3\x80\x80\x40"
+    path.write_bytes(content[:9] + bytes(2**20) + content[9:])
+    with path.open("rb") as stream:
+        group = read_footer(stream).groups[0]
+    tracemalloc.start()
+    with path.open("rb") as stream, pytest.raises(UnusualError, match="no page begins"):
+        check_group(stream, replace(group, chunks=group.chunks[:1]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 4 * 2**20
 
 
 def test_pages_that_tell_their_rows_are_counted(tmp_path: Path) -> None:

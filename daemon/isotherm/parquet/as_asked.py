@@ -15,12 +15,14 @@ from pyiceberg.schema import sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.properties import property_as_int
+from thrift.Thrift import TType
 
 from isotherm.parquet.compact_thrift import Struct
 from isotherm.parquet.footer import (
     CODEC,
     KEYS,
     STATISTICS,
+    TYPE,
     Footer,
     UnusualError,
     as_pyarrow,
@@ -38,6 +40,20 @@ LARGER = 1.1
 
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6, "lz4": 7}
 """The format's own numbers, by PyArrow's names. That of LZ4 is the newer of two."""
+_TYPES = {
+    "BOOLEAN": 0,
+    "INT32": 1,
+    "INT64": 2,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BYTE_ARRAY": 6,
+    "FIXED_LEN_BYTE_ARRAY": 7,
+}
+"""The format's own numbers of physical types, by PyArrow's names; none of 96 bits, which the table's columns never have."""
+_SIZES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
+"""Of their values."""
+_EXTREMES = (1, 2, 5, 6)
+"""Of a chunk's statistics: the older pair and the newer one."""
 _IS_GREATEST_EXACT, _IS_LEAST_EXACT = 7, 8
 """Of a chunk's statistics: whether the extreme is a value of the column, and not one that was cut off."""
 
@@ -90,6 +106,7 @@ class AsAsked:
             if len(group.chunks) != len(self._leaves):
                 raise UnusualError("a row group has other columns than its file")
             for column, (leaf, chunk) in enumerate(zip(self._leaves, group.chunks, strict=True)):
+                _check_sizes(told.schema.column(column).physical_type, chunk.meta)
                 self._check_chunk(told.row_group(place).column(column), leaf, chunk.meta, group.rows)
 
     def _check_columns(self, theirs: pq.ParquetSchema) -> None:
@@ -120,6 +137,17 @@ class AsAsked:
             raise UnusualError(f"the extremes of column {path} were cut off")
         if told.physical_type in {"FLOAT", "DOUBLE"}:
             _check_floats(told)
+
+
+def _check_sizes(physical: str, meta: Struct) -> None:
+    """Whether a chunk has the type of its column, and extremes of its size: PyArrow ends the process where not."""
+    if number(meta, TYPE) != _TYPES.get(physical):
+        raise UnusualError(f"a column of type {physical} has a chunk of another type")
+    size = _SIZES.get(physical)
+    found = sub(meta, STATISTICS) if STATISTICS in meta else {}
+    extremes = [found[name] for name in _EXTREMES if name in found]
+    if size is not None and any(one.type != TType.STRING or len(one.value) != size for one in extremes):
+        raise UnusualError(f"the extremes of a column of type {physical} have not {size} bytes")
 
 
 def _check_floats(told: pq.ColumnChunkMetaData) -> None:

@@ -34,7 +34,7 @@ CHUNKS, GROUP_ROWS, GROUP_OFFSET, ORDINAL = 1, 3, 5, 7
 _GROUP_FIELDS = range(1, 8)
 CHUNK_OFFSET, META, OFFSET_INDEX, OFFSET_INDEX_BYTES, COLUMN_INDEX, COLUMN_INDEX_BYTES = range(2, 8)
 """Of a column chunk. Its first field names another file, those behind these are of encrypted columns."""
-CODEC, VALUES, UNPACKED_BYTES, PACKED_BYTES, STATISTICS = 4, 5, 6, 7, 12
+TYPE, CODEC, VALUES, UNPACKED_BYTES, PACKED_BYTES, STATISTICS = 1, 4, 5, 6, 7, 12
 DATA_PAGE, DICTIONARY_PAGE, BLOOM_FILTER, BLOOM_FILTER_BYTES = 9, 11, 14, 15
 """Of a column chunk's metadata. Field 10, where an index page lies, was never used."""
 _META_FIELDS = frozenset((*range(1, 10), *range(11, 18)))

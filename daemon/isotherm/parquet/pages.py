@@ -6,6 +6,7 @@ checksum, as Java writes it, the bytes of its page must have it. What a page of 
 seen by nobody here.
 """
 
+import io
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
@@ -31,6 +32,10 @@ from isotherm.parquet.footer import (
 
 PIECE_BYTES = 2**20
 """What is in memory at a time."""
+MOST_HEADER_BYTES = 2**16
+"""Of the header of a page: some thirty, and two extremes in pages of older writers."""
+MOST_PAGES = 100_000
+"""Of a column chunk: two billion rows, by Java's twenty thousand to a page. To read so many headers takes seconds."""
 
 _KIND, _UNPACKED, _PACKED, _CHECKSUM, _DATA, _DATA_2 = 1, 2, 3, 4, 5, 8
 """Fields of a page's header."""
@@ -105,13 +110,18 @@ def _check_index(index: Struct, data: list[Page], rows: int) -> None:
 
 def _pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
     start = chunk.pages.start
-    while start < chunk.pages.end:
+    for _ in range(MOST_PAGES):
+        if start >= chunk.pages.end:
+            return
         stream.seek(start)
+        # A header that is none may say that it is as long as the file, and as values it would be much longer.
+        window = io.BytesIO(stream.read(MOST_HEADER_BYTES))
         try:
-            header = read_struct(stream)
+            header = read_struct(window)
         except NotThriftError as err:
             raise UnusualError(f"no page begins at byte {start}: {err}") from err
-        begins = stream.tell()
+        begins = start + window.tell()
+        stream.seek(begins)
         packed, unpacked = number(header, _PACKED), number(header, _UNPACKED)
         end = begins + packed
         if packed < 0 or unpacked < 0 or end > chunk.pages.end:
@@ -122,6 +132,7 @@ def _pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
         is_dictionary = number(header, _KIND) == _DICTIONARY_KIND
         yield Page(start, end - start, begins - start + unpacked, is_dictionary, values, rows)
         start = end
+    raise UnusualError(f"a column chunk has more than {MOST_PAGES} pages")
 
 
 def _held(header: Struct) -> tuple[int, int | None]:

@@ -68,3 +68,10 @@ def test_what_was_put_together_is_not_due_again(sizes):
 )
 def test_examples(sizes, others, together, rest):
     assert (together, rest) == packed(dict(enumerate(sizes)), others, TARGET)
+
+
+def test_no_more_files_go_together_than_may_be_open():
+    many = dict.fromkeys(range(600), 1)
+
+    assert ([], list(range(600))) == packed(many, 0, 600) == packed(many, 0, 300)
+    assert [list(range(256))] == packed(dict.fromkeys(range(256), 1), 0, 256).together

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -21,7 +22,9 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction.local_copy import AHEAD
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
+from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.parquet import as_asked
 from isotherm.parquet.table_description import described
 from isotherm.service.ports import Refused
 from support.object_store import BUCKET, Fault, ObjectStore, object_store
@@ -233,3 +236,24 @@ def test_an_upload_of_which_a_part_is_refused_leaves_no_half_file(
 
     assert store.unmet() == []
     assert name not in store.objects()
+
+
+def test_large_row_groups_of_a_store_are_copied_and_given_back_by_it(
+    catalog: Any, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their footers are asked for first, and each file is fetched once."""
+    monkeypatch.setattr(as_asked, "WORTH_BYTES", 100)
+    table = catalog.load_table(NAME)
+    job, before = bound(table, OURS), ids(catalog)
+    store.requests.clear()
+
+    result = rewritten(table, job)
+
+    (file,) = result.files
+    with table.io.new_input(file.path).open() as stream:
+        footer = pq.read_metadata(stream)
+    assert len(job.data_files) == footer.num_row_groups > 1
+    assert mismatch(job, result) is None
+    outcome = commit(catalog, job, result)
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    assert before == ids(catalog)

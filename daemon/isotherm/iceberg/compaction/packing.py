@@ -11,6 +11,8 @@ from isotherm.parquet.output import files_for
 
 LEAST, MOST = 0.9, 1.1
 """A file of so many targets has the target size."""
+MOST_FILES = 256
+"""Go into one: all of them are open at once."""
 MORE_FILES = 10
 """There may be one file more than if all was written anew for each ten of these: they have nine tenths of the size."""
 
@@ -37,7 +39,7 @@ def packed(sizes: Mapping[int, int], others_bytes: int, target_size_bytes: int) 
     """
     all_bytes = sum(sizes.values()) + others_bytes
     anew = files_for(all_bytes, target_size_bytes)
-    if sizes and anew == 1 and not others_bytes:
+    if anew == 1 and not others_bytes and 0 < len(sizes) <= MOST_FILES:
         return Packed([list(sizes)], [])
     together: list[list[int]] = []
     left = dict(sizes)
@@ -64,7 +66,7 @@ def _filled(sizes: Mapping[int, int], target_size_bytes: int) -> list[int]:
     oldest = next(iter(sizes))
     chosen, room = [oldest], MOST * target_size_bytes - sizes[oldest]
     for number in sorted(sizes, key=lambda one: (-sizes[one], one)):
-        if room <= (MOST - LEAST) * target_size_bytes:
+        if room <= (MOST - LEAST) * target_size_bytes or len(chosen) == MOST_FILES:
             break
         if number != oldest and sizes[number] <= room:
             chosen.append(number)

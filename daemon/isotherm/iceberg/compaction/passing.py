@@ -11,6 +11,7 @@ sees whether pages without a checksum mean what their writer meant, because nobo
 In format version 3 no file passes: its rows have ids that follow from where they lie.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -112,7 +113,7 @@ def _of_one_kind(io: FileIO, files: Mapping[int, LiveFile], asked: as_asked.AsAs
         with blaming(file.path), near as path, suppress(UnusualError):
             footer = _footer(path, file)
             asked.check(footer)
-            kinds[number] = footer.kind
+            kinds[number] = hashlib.blake2b(footer.kind).digest()
     most = [kind for kind, _ in Counter(kinds.values()).most_common(1)]
     return {number: files[number].size_bytes for number, kind in kinds.items() if kind in most}
 
