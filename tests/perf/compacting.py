@@ -6,6 +6,7 @@ Spark's session is started before; what that takes is left out.
 
 import itertools
 import resource
+import shutil
 import tempfile
 import time
 from contextlib import contextmanager
@@ -34,8 +35,10 @@ from isotherm.demo.stack import find_java, jar_paths
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compactions
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
+from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
+from isotherm.parquet import as_asked
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
@@ -50,6 +53,8 @@ UPSERTS, KEYS = 6, 2_000
 """Files of equality deletes for each partition, and keys in each."""
 TARGET = 128 * 1024**2
 ROUNDS = 3
+LARGE_FILES, LARGE_ROWS = 12, 600_000
+"""Of each partition, and of each file: one row group of some 21 MB."""
 SMALL = 5
 """Jobs of ten files of a hundred rows."""
 DELAY_S, FAR_FILES, FAR_ROWS = 0.03, 24, (20_000, 100_000)
@@ -121,6 +126,8 @@ def benchmarks(say):
         )
         say(f"a store that takes {1000 * DELAY_S:.0f} ms for each answer, and one that takes none")
         rows += [far(folder / str(rows_each), rows_each) for rows_each in FAR_ROWS]
+        say(f"{LARGE_FILES} files of large row groups, passed through, decoded, and copied as files are")
+        rows += passed_through(catalog, folder)
         say(f"{SMALL} small jobs, each in a process of its own")
         rows.append(small(catalog))
         say(f"a daemon and {DUE} due partitions of ten small files")
@@ -332,6 +339,46 @@ def far(folder, rows_each):
         f"{FAR_FILES} files of {size_mb:.1f} MB rewritten at {1000 * DELAY_S:.0f} ms a request, against 0 ms"
     )
     return seconds(name, took["far"], took["near"])
+
+
+def passed_through(catalog, folder):
+    """A rewrite of files whose row groups are copied as they are, against decoding them, and against their bytes alone."""
+    table = filled(catalog, "bench.passed", LARGE_FILES, LARGE_ROWS)
+    job, copies = job_for(table, 0, Take(TARGET)), folder / "copies"
+    copies.mkdir()
+    worth_bytes = as_asked.WORTH_BYTES
+
+    def rewritten(least_bytes):
+        as_asked.WORTH_BYTES = least_bytes
+        done = attempt(
+            replace(job, job_id=f"passed{next(_numbers)}"), described(table.metadata), catalog.properties
+        )
+        if (
+            refused := getattr(done, "why", None) or mismatch(job, replace(done, job_id=job.job_id))
+        ) is not None:
+            raise AssertionError(refused)
+        for file in done.files:
+            Path(normalised(file.path)).unlink()
+
+    def bytes_copied():
+        for number, file in enumerate(job.data_files):
+            shutil.copyfile(normalised(file.path), copies / str(number))
+
+    took = in_turns(
+        {
+            "passed": lambda: rewritten(worth_bytes),
+            "decoded": lambda: rewritten(2**60),
+            "bytes": bytes_copied,
+        },
+        ROUNDS,
+        clock=time.perf_counter,
+    )
+    as_asked.WORTH_BYTES = worth_bytes
+    name = f"{LARGE_FILES} files of {job.data_files[0].size_bytes / 1e6:.0f} MB in a row group each, passed through, against"
+    return [
+        seconds(f"{name} decoded", took["passed"], took["decoded"]),
+        seconds(f"{name} their bytes copied", took["passed"], took["bytes"]),
+    ]
 
 
 def of_children_s():
