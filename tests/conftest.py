@@ -144,6 +144,17 @@ def spark(lake, lake_folder, spark_jars, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def connect_server(tmp_path_factory):
+    """Spark's Connect server: `.remote` is its address. A test that ends it starts it again."""
+    from support.spark_connect import ConnectServer
+
+    server = ConnectServer(tmp_path_factory.mktemp("connect"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """A broker: `.bootstrap_servers`, `.create_topic(name, partitions=1, config=None)`."""
     root = tmp_path_factory.mktemp("kafka")

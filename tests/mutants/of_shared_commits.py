@@ -217,6 +217,35 @@ MUTANTS = (
         "iceberg/compaction/test_spark_executor.py::test_another_version_is_told_before_anything_is_read_of_the_task",
     ),
     Mutant(
+        "a program of ours has no client of Spark",
+        "iceberg/compaction/spark_executor.py",
+        "    with_pandas()\n",
+        "",
+        "iceberg/compaction/test_spark_executor.py::test_whoever_asks_a_cluster_finds_pandas_from_then_on",
+    ),
+    Mutant(
+        "the session of an abandoned job stays as it is",
+        "iceberg/compaction/spark_executor.py",
+        "            session.interruptAll()\n            session.stop()\n",
+        "            pass\n",
+        "iceberg/compaction/test_spark_executor.py::test_an_abandoned_job_is_ended_in_its_own_session",
+    ),
+    Mutant(
+        "an abandoned job of this machine is looked for on the cluster",
+        "iceberg/compaction/executors.py",
+        "self._of(job).cancel_abandoned(job)",
+        "self._cluster.cancel_abandoned(job)",
+        "iceberg/compaction/test_spark_executor.py::test_an_abandoned_job_is_ended_where_it_runs[local-asked0]",
+    ),
+    Mutant(
+        "what a dead daemon has begun on a cluster goes on",
+        "service/jobs/compactions.py",
+        "        if operation.sent_at_ms is None:\n",
+        "        if False:\n",
+        "service/jobs/test_crashing_jobs.py::"
+        "test_the_job_of_a_daemon_that_died_is_ended_where_it_may_run_still",
+    ),
+    Mutant(
         "small jobs go to the cluster",
         "iceberg/compaction/executors.py",
         "if job.executor is ExecutorName.SPARK else self._local",

@@ -64,6 +64,9 @@ class Executor:
             self._write(*self._running[job_id])
         self._running.pop(job_id, None)
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """Nothing outlives its daemon."""
+
     def stop(self) -> None:
         """End all."""
         for job_id in list(self._running):

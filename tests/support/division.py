@@ -1,7 +1,7 @@
 """How the tests are divided between processes (`make test`, pytest-xdist): what is shared stays in one process.
 
-A group is what one process plays from its first test to its last: all tests with the Spark session, or the tests of one
-file, because they share what a fixture of theirs has made. The longest groups begin first, so that no process is left
+A group is what one process plays from its first test to its last: all tests with the Spark session, all with Spark's Connect
+server, or the tests of one file, because they share what a fixture of theirs has made. The longest groups begin first, so that no process is left
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
 
 Tests with servers wait more than they compute. Two processes play them, because with a third a broker on two cores
@@ -29,7 +29,11 @@ WITH_SERVERS = 2
 NICENESS = 9
 """Of the others. On two cores that are busy it leaves such a process an eighth of one: its tests do not time out."""
 
+SESSION, CONNECT = SHARED = ("spark", "connect")
+"""Groups of several files."""
 MARKED = re.compile(r"^(?:@|pytestmark = .*)pytest\.mark\.spark", re.MULTILINE)
+CONNECTED = re.compile(r"\bconnect_server\b")
+"""The fixture with Spark's Connect server."""
 SERVERS = re.compile(r"pytest\.mark\.(?:spark|stack)")
 
 
@@ -39,7 +43,7 @@ class Division(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         # So do pytest-xdist's own divisions. Its groups by marker do not work with pytest 9.2.
         file = file_of(nodeid)
-        return "spark" if takes_the_session(self.config.rootpath / file) else file
+        return shared_by(self.config.rootpath / file) or file
 
     def _assign_work_unit(self, node: Any) -> None:
         if stands_back(node.workerinput) and not all(stands_back(one.workerinput) for one in self.nodes):
@@ -51,7 +55,7 @@ class Division(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _has_servers(self, group: str) -> bool:
-        return group == "spark" or names_servers(self.config.rootpath / group)
+        return group in SHARED or names_servers(self.config.rootpath / group)
 
 
 def stands_back(workerinput: Mapping[str, Any]) -> bool:
@@ -89,6 +93,14 @@ def turn(item: pytest.Item) -> int:
 def file_of(nodeid: str) -> str:
     """The file of a test."""
     return nodeid.partition("::")[0]
+
+
+@cache
+def shared_by(file: Path) -> str:
+    """The group of a file whose tests share something with other files, or nothing."""
+    if takes_the_session(file):
+        return SESSION
+    return CONNECT if CONNECTED.search(file.read_text(encoding="utf-8")) else ""
 
 
 @cache

@@ -35,6 +35,9 @@ class InProcess:
         """What it wrote stays, as of a child that was killed."""
         self._done.pop(job_id, None)
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """Nothing outlives this process."""
+
     def stop(self) -> None:
         self._done.clear()
 

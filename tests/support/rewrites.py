@@ -1,5 +1,6 @@
 """The processes in which an executor rewrites, as the system knows them."""
 
+from contextlib import suppress
 from itertools import chain
 
 import psutil
@@ -18,6 +19,14 @@ def rewrites_of(pid: int) -> list[psutil.Process]:
 def fork_servers_of(pid: int) -> list[psutil.Process]:
     """The programs themselves."""
     return [one for one in _children(psutil.Process(pid)) if fork_program.__file__ in _command(one)]
+
+
+def rewriting_below(pid: int) -> list[psutil.Process]:
+    """All processes that rewrite, or fork what does, below this one: also those of a worker of Spark."""
+    found: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        found = psutil.Process(pid).children(recursive=True)
+    return [one for one in found if not _is_gone(one) and fork_program.__file__ in _command(one)]
 
 
 @retry(retry=retry_if_not_result(len), retry_error_callback=lambda state: state.outcome.result(), **_SOON)

@@ -33,6 +33,8 @@ SUITE = {
     "tests/demo/test_demo.py": "@pytest.mark.stack",
     "tests/ingest/test_d.py": "@pytest.mark.spark",
     "tests/ingest/test_e.py": "@pytest.mark.spark",
+    "tests/faults/test_g.py": "@pytest.mark.stack\n# connect_server",
+    "tests/iceberg/test_h.py": "@pytest.mark.stack\n# connect_server",
     "tests/simulation/test_f.py": "",
     "tests/workloads/test_workloads.py": "",
 }
@@ -74,7 +76,8 @@ def test_one_process_plays_all_with_the_session_and_each_file_whole(tmp_path):
     assert len(places) == 4 * len(SUITE)
     assert {process for process, _ in places} == {"gw0", "gw1"}
     assert len(set(places)) == len(SUITE)
-    assert len({process for process, file in places if SUITE[file] == "@pytest.mark.spark"}) == 1
+    for shared in ("mark.spark", "connect_server"):
+        assert len({process for process, file in places if shared in SUITE[file]}) == 1
 
 
 @pytest.mark.parametrize("processes", [3, 4])
@@ -108,6 +111,8 @@ def test_those_with_servers_begin_first_and_of_each_kind_the_longest(tmp_path):
         "tests/ingest/test_e.py",
         "tests/demo/test_demo.py",
         "tests/daemon/test_c.py",
+        "tests/faults/test_g.py",
+        "tests/iceberg/test_h.py",
         "tests/simulation/test_f.py",
         "tests/workloads/test_workloads.py",
         "tests/core/test_a.py",

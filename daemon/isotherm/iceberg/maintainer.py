@@ -179,6 +179,10 @@ class IcebergMaintainer:
         for part in (self._bindings, self._readings, self._looks):
             part.forget(job_id)
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """Stop a rewrite that a daemon before this one has begun."""
+        self._executor.cancel_abandoned(job)
+
     def start_commit(self, swaps: Sequence[Swap]) -> None:
         """Begin to swap the files of some jobs in."""
 

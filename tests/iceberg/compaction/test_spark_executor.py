@@ -1,9 +1,12 @@
 """Rewrites on Spark, asked through a real Spark Connect server: the same files, rows and refusals as on this machine."""
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -23,10 +26,12 @@ from isotherm.iceberg.compaction.spark_task import TASKS, Task, asked, run
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.config import ExecutorsConfig, SparkExecutorConfig
+from isotherm.runtime.no_pandas import without_pandas
 from support.faults import FaultyCatalog
 from support.in_process import InProcess
 from support.lab import Lab, of, settle
 from support.one_partition import NAME, on_disk
+from support.rewrites import rewriting_below
 from support.rewriting import bound, commit
 from support.spark_connect import ConnectServer
 from support.two_partitions import OURS, assert_done, assert_failed, contents
@@ -35,17 +40,9 @@ KILLS_WITHIN_S = 30
 """Spark waits some seconds for a task that is to end."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    server = ConnectServer(tmp_path_factory.mktemp("connect"))
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
-def executor(server: ConnectServer) -> Iterator[SparkExecutor]:
-    executor = SparkExecutor(server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
+def executor(connect_server: ConnectServer) -> Iterator[SparkExecutor]:
+    executor = SparkExecutor(connect_server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
     yield executor
     executor.stop()
 
@@ -103,77 +100,89 @@ def test_what_is_refused_there_is_told_here_and_the_others_go_on(
     assert {type(one) for one in found.values()} == {Rewrite}
 
 
-def processes_of(server: ConnectServer) -> list[psutil.Process]:
+def processes_of(connect_server: ConnectServer) -> list[psutil.Process]:
     """The rewrites that run in the server's workers."""
-    assert server.process is not None
-    family = psutil.Process(server.process.pid).children(recursive=True)
-    found = []
-    for one in family:
-        with suppress(psutil.Error):  # it ends just now
-            if any("compaction/fork_program.py" in part for part in one.cmdline()):
-                found.append(one)
-    return found
+    assert connect_server.process is not None
+    return rewriting_below(connect_server.process.pid)
 
 
 def until_it_rewrites(
-    server: ConnectServer, executor: SparkExecutor, catalog: Any, job: CompactionJob
+    connect_server: ConnectServer, executor: SparkExecutor, catalog: Any, job: CompactionJob
 ) -> None:
     """Start a job, and wait for its process."""
     start(executor, catalog, job)
     until_s = monotonic_s() + 120
-    while not processes_of(server):
+    while not processes_of(connect_server):
         executor.wait(0.2)
         assert monotonic_s() < until_s
 
 
 @pytest.mark.stack
 def test_a_job_that_is_cancelled_ends_there_and_writes_nothing_more(
-    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+    catalog: Any, stuck: CompactionJob, connect_server: ConnectServer, executor: SparkExecutor
 ) -> None:
-    until_it_rewrites(server, executor, catalog, stuck)
+    until_it_rewrites(connect_server, executor, catalog, stuck)
 
     executor.cancel(stuck.job_id)
 
     assert executor.running() == frozenset()
-    _, alive = psutil.wait_procs(processes_of(server), KILLS_WITHIN_S)
+    _, alive = psutil.wait_procs(processes_of(connect_server), KILLS_WITHIN_S)
     assert alive == []
     assert executor.poll() == []
     assert on_disk(catalog, stuck) == []
 
 
 @pytest.mark.stack
+def test_a_job_of_a_daemon_that_is_no_more_is_ended_by_the_next_one(
+    catalog: Any, stuck: CompactionJob, connect_server: ConnectServer, executor: SparkExecutor
+) -> None:
+    until_it_rewrites(connect_server, executor, catalog, stuck)
+    later = SparkExecutor(connect_server.remote)
+
+    later.cancel_abandoned(stuck)
+
+    _, alive = psutil.wait_procs(processes_of(connect_server), KILLS_WITHIN_S)
+    assert alive == []
+    later.stop()
+
+
+@pytest.mark.stack
 def test_what_befalls_one_job_is_no_others(
-    catalog: Any, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+    catalog: Any, stuck: CompactionJob, connect_server: ConnectServer, executor: SparkExecutor
 ) -> None:
     """The second cancel finds its job, whatever became of the first; so does a stop."""
     jobs = [replace(stuck, job_id=f"stuck{number}") for number in range(2)]
     start(executor, catalog, *jobs)
     until_s = monotonic_s() + 120
-    while len(processes_of(server)) < 2:
+    while len(processes_of(connect_server)) < 2:
         executor.wait(0.2)
         assert monotonic_s() < until_s
     executor.cancel("stuck0")
-    _, alive = psutil.wait_procs(processes_of(server)[:1], KILLS_WITHIN_S)
+    _, alive = psutil.wait_procs(processes_of(connect_server)[:1], KILLS_WITHIN_S)
 
     executor.stop()
 
-    _, alive = psutil.wait_procs(processes_of(server), KILLS_WITHIN_S)
+    _, alive = psutil.wait_procs(processes_of(connect_server), KILLS_WITHIN_S)
     assert alive == []
 
 
 @pytest.mark.stack
 def test_a_server_that_ends_is_trouble_of_its_jobs_and_the_next_ones_find_it_again(
-    catalog: Any, job: CompactionJob, stuck: CompactionJob, server: ConnectServer, executor: SparkExecutor
+    catalog: Any,
+    job: CompactionJob,
+    stuck: CompactionJob,
+    connect_server: ConnectServer,
+    executor: SparkExecutor,
 ) -> None:
-    until_it_rewrites(server, executor, catalog, stuck)
-    server.stop()
+    until_it_rewrites(connect_server, executor, catalog, stuck)
+    connect_server.stop()
 
     refused = ended(executor)[stuck.job_id]
 
     assert isinstance(refused, Refusal)
     assert refused.reason is Reason.UNAVAILABLE
-    assert server.remote in refused.why
-    server.start()
+    assert connect_server.remote in refused.why
+    connect_server.start()
     start(executor, catalog, replace(job, job_id="after"))
     assert isinstance(ended(executor)["after"], Rewrite)
 
@@ -198,8 +207,8 @@ def test_workers_without_isotherm_are_told_with_a_remedy(
 
 
 @pytest.fixture(scope="module")
-def warm(server: ConnectServer) -> Iterator[SparkExecutor]:
-    executor = SparkExecutor(server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
+def warm(connect_server: ConnectServer) -> Iterator[SparkExecutor]:
+    executor = SparkExecutor(connect_server.remote, jobs_at_once=2, deadline_s=120, memory_bytes=1024**3)
     yield executor
     executor.stop()
 
@@ -253,6 +262,9 @@ def test_a_daemon_compacts_on_spark_as_it_does_here(tmp_path: Path, executor: Sp
 
 def test_where_nobody_answers_a_job_is_given_up(catalog: Any, job: CompactionJob) -> None:
     class Away:
+        def __init__(self, _: str) -> None:
+            pass
+
         def addTag(self, tag: str) -> None:  # noqa: N802 (Spark's)
             raise ConnectionError(f"nobody there for {tag}")
 
@@ -265,6 +277,75 @@ def test_where_nobody_answers_a_job_is_given_up(catalog: Any, job: CompactionJob
         Reason.UNAVAILABLE,
         f"Spark at sc://away: ConnectionError: nobody there for isotherm-{job.job_id}",
     )
+
+
+PROGRAM = """
+import pickle, sys
+from isotherm.iceberg.compaction.spark_executor import SparkExecutor
+from isotherm.runtime.no_pandas import without_pandas
+
+without_pandas()
+executor = SparkExecutor("sc://127.0.0.1:1")
+executor.start(pickle.load(sys.stdin.buffer), "{}", {})
+while not (ended := executor.poll()):
+    executor.wait(1)
+print(ended[0][1].reason)
+"""
+
+
+def test_a_program_of_ours_which_has_no_pandas_has_a_client_of_spark(job: CompactionJob) -> None:
+    """The real daemon is such a program."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=pickle.dumps(job), capture_output=True, check=True
+    )
+
+    assert done.stdout.decode().strip() == Reason.UNAVAILABLE
+
+
+def test_whoever_asks_a_cluster_finds_pandas_from_then_on(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    before = list(sys.meta_path)
+    without_pandas()
+    executor = SparkExecutor("sc://127.0.0.1:1")
+    start(executor, catalog, job)
+    ended(executor)
+
+    assert sys.meta_path == before
+
+
+def test_an_abandoned_job_is_ended_in_its_own_session(job: CompactionJob) -> None:
+    ended_there, asked_for = Event(), list[str]()
+
+    class Session:
+        def __init__(self, job_id: str) -> None:
+            asked_for.append(job_id)
+
+        def interruptAll(self) -> None:  # noqa: N802 (Spark's)
+            asked_for.append("interrupted")
+
+        def stop(self) -> None:
+            ended_there.set()
+
+    SparkExecutor("sc://there", connect=Session).cancel_abandoned(job)
+
+    assert ended_there.wait(20)
+    assert asked_for == [job.job_id, "interrupted"]
+
+
+@pytest.mark.parametrize(("where", "asked"), [(ExecutorName.LOCAL, []), (ExecutorName.SPARK, ["job"])])
+def test_an_abandoned_job_is_ended_where_it_runs(
+    job: CompactionJob, where: ExecutorName, asked: list[str]
+) -> None:
+    class Cluster(InProcess):
+        def cancel_abandoned(self, job: CompactionJob) -> None:
+            told.append(job.job_id)
+
+    told = list[str]()
+    Executors(InProcess(), Cluster()).cancel_abandoned(replace(job, job_id="job", executor=where))
+
+    assert told == asked
 
 
 # --- what runs there
@@ -306,7 +387,7 @@ def test_another_version_is_told_before_anything_is_read_of_the_task(job: Compac
 
 
 def test_no_token_of_the_address_is_told(catalog: Any, job: CompactionJob) -> None:
-    def away() -> Any:
+    def away(_: str) -> Any:
         raise ConnectionError("sc://spark:443/;use_ssl=true;token=hunter2 does not answer")
 
     executor = SparkExecutor("sc://spark:443/;use_ssl=true;token=hunter2", connect=away)
@@ -320,7 +401,7 @@ def test_no_token_of_the_address_is_told(catalog: Any, job: CompactionJob) -> No
 
 
 def test_of_an_error_of_grpc_the_line_that_says_something_is_told(catalog: Any, job: CompactionJob) -> None:
-    def away() -> Any:
+    def away(_: str) -> Any:
         raise RuntimeError(
             '<_InactiveRpcError of RPC that terminated with:\n\tdetails = "no route to host"\n>'
         )

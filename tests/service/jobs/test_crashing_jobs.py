@@ -9,8 +9,8 @@ from isotherm.core.partition_backoff import OUTAGES
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.hanging import NotBegunError
 from isotherm.service.ports import Unavailable
-from support.in_process import AtOnce
-from support.lab import of, settle, started, uuid_of
+from support.in_process import AtOnce, InProcess
+from support.lab import of, settle, started, uuid_of, with_a_job
 
 
 def test_a_job_that_takes_the_daemon_with_it_counts_against_its_partition(lab):
@@ -40,6 +40,33 @@ def test_a_job_that_takes_the_daemon_with_it_counts_against_its_partition(lab):
     assert quarantine.failures >= 3
     assert "crashed" in quarantine.why
     service.stop()
+
+
+def test_the_job_of_a_daemon_that_died_is_ended_where_it_may_run_still(lab):
+    """A task on a cluster outlives its daemon; the next one says so before it begins another on the same files."""
+
+    class Outlives(InProcess):
+        def __init__(self):
+            super().__init__()
+            self.abandoned = []
+
+        def cancel_abandoned(self, job):
+            self.abandoned.append(job.job_id)
+
+    lab.executor = Outlives()
+    _, service = with_a_job(lab)
+    (job_id,) = lab.executor.running()
+    assert lab.executor.abandoned == []
+    # As SIGKILL: nothing is written down.
+    lab.executor.stop()
+    service.fold.close()
+    service.ledger.close()
+
+    later = started(lab)
+    settle(later)
+
+    assert lab.executor.abandoned == [job_id]
+    later.stop()
 
 
 def test_a_binding_that_takes_the_daemon_with_it_counts_against_its_partition(lab):

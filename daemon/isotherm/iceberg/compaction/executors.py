@@ -30,6 +30,10 @@ class Executor(Protocol):
         """End a job, if it is one of these; `poll` will not report it."""
         ...
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """End a job that a process before this one has started, and that may run still."""
+        ...
+
     def stop(self) -> None:
         """Cancel whatever runs or waits."""
         ...
@@ -45,8 +49,7 @@ class Executors:
 
     def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
         """Start a rewrite where it belongs."""
-        chosen = self._cluster if job.executor is ExecutorName.SPARK else self._local
-        chosen.start(job, description, io_properties)
+        self._of(job).start(job, description, io_properties)
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended on either."""
@@ -67,7 +70,14 @@ class Executors:
         self._local.cancel(job_id)
         self._cluster.cancel(job_id)
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """End it where it was started."""
+        self._of(job).cancel_abandoned(job)
+
     def stop(self) -> None:
         """Cancel whatever runs or waits."""
         self._local.stop()
         self._cluster.stop()
+
+    def _of(self, job: CompactionJob) -> Executor:
+        return self._cluster if job.executor is ExecutorName.SPARK else self._local

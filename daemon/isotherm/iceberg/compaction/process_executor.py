@@ -155,6 +155,9 @@ class LocalExecutor:
         if job_id in self._running:
             self._end(job_id)
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """The kernel has ended its process, with the one that started it."""
+
     def stop(self) -> None:
         """Cancel whatever runs or waits."""
         self._waiting.clear()

@@ -5,6 +5,9 @@ there, and nothing is read by Spark itself: the committer is ours, and so is the
 
 Each job has a session of its own: what befalls one is no other's, and none is kept until the server forgets it. A task that is
 cancelled is killed by Spark within some seconds; what it wrote until then lies in the job's own files.
+
+Spark lets a task go on for minutes after its client has died. The session's id follows from the job's, so the next daemon, which
+finds the job in its ledger, ends the session, and with it the task.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
@@ -20,6 +24,7 @@ from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.spark_answer import answered
 from isotherm.iceberg.compaction.spark_task import ANSWERS_OF_SPARK, Task, asked, run
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.no_pandas import with_pandas
 from isotherm.runtime.secrets import without_secrets
 
 INTERRUPTED_EVERY_S, INTERRUPTED_TIMES = 1.0, 60
@@ -33,8 +38,8 @@ MISSING = "give Spark's workers the daemon's Python environment (docs/operations
 MOST_HANGING = 64
 """Threads that nobody hears of any more, of a server that takes requests and answers none. With more, no job is begun."""
 
-Connect = Callable[[], Any]
-"""Opens a session."""
+Connect = Callable[[str], Any]
+"""Opens the session of a job, or the one that it has already."""
 
 
 @dataclass(slots=True)
@@ -57,7 +62,7 @@ class SparkExecutor:
         connect: Connect | None = None,
     ) -> None:
         """Nothing is asked yet. `remote` is the server's address, as `sc://host:15002`."""
-        self._connect = connect or (lambda: _session(remote))
+        self._connect = connect or (lambda job_id: _session(remote, job_id))
         self._address = remote.partition("/;")[0].partition(";")[0]
         self._jobs_at_once = jobs_at_once
         self._deadline_s = deadline_s
@@ -105,7 +110,7 @@ class SparkExecutor:
                 one.session.stop()
 
     def _answer(self, job_id: str, task: Task, one: _Running) -> Rewrite | Refusal:
-        session = one.session = self._connect()
+        session = one.session = self._connect(job_id)
         if one.is_unwanted.is_set():
             return Refusal(Reason.CANCELLED, "it was cancelled before Spark knew of it")
         session.addTag(_tag(job_id))  # of what this thread asks for
@@ -142,6 +147,26 @@ class SparkExecutor:
             with suppress(RuntimeError):  # no thread to be had: the task ends at its deadline
                 Thread(target=_interrupt, args=(job_id, one), name="isotherm-interrupt", daemon=True).start()
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """Have Spark end a job that another process has started, within some seconds, if it runs there still."""
+        if job.job_id in self.running():
+            self.cancel(job.job_id)
+        elif len(self._given_up) < MOST_HANGING:
+            one = _Running(monotonic_s())
+            self._given_up.append(one)
+            with suppress(RuntimeError):  # no thread to be had: Spark ends it by itself, minutes later
+                Thread(
+                    target=self._release, args=(job.job_id, one), name="isotherm-release", daemon=True
+                ).start()
+
+    def _release(self, job_id: str, one: _Running) -> None:
+        """End the session of a job: whatever runs in it ends too."""
+        with suppress(Exception):
+            session = self._connect(job_id)
+            session.interruptAll()
+            session.stop()
+        one.end.cancel()
+
     def stop(self) -> None:
         """Cancel whatever runs or waits."""
         ends = [one.end for one in self._running.values()]
@@ -159,12 +184,15 @@ class SparkExecutor:
         return Refusal(Reason.UNAVAILABLE, why)
 
 
-def _session(remote: str) -> Any:
+def _session(remote: str, job_id: str) -> Any:
     # A second of CPU, and no daemon without Spark has it.
+    with_pandas()
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
-    session = SparkSession.builder.remote(remote).create()
+    address, _, parameters = remote.partition("/;")
+    parameters = ";".join(filter(None, (parameters, f"session_id={uuid5(NAMESPACE_URL, job_id)}")))
+    session = SparkSession.builder.remote(f"{address}/;{parameters}").create()
     # The client's own policy tries for ten minutes, also at the end of the process. Jobs are tried again by the planner.
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=1000)])
     return session

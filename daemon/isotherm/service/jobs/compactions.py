@@ -354,6 +354,8 @@ class Compactions(RunningCompactions):
             self._set_back(operation, crashed)
             self._touch(operation)
             return True
+        if operation.sent_at_ms is None:
+            self.maintainer.cancel_abandoned(job)
         may_land = self.now_ms() - operation.unheard_since_ms < LATE_MS
         outcome = self.own_commits.settled(operation, job, may_land=may_land)
         if outcome is not None:

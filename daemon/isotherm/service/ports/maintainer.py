@@ -174,6 +174,10 @@ class Maintainer(Protocol):
         """Stop a binding, a rewrite, a search or the reading for an expiry; it is not reported any more."""
         ...
 
+    def cancel_abandoned(self, job: CompactionJob) -> None:
+        """Stop a rewrite that a daemon before this one has begun, and that may run still: a cluster outlives a daemon."""
+        ...
+
     def start_commit(self, swaps: Sequence[Swap]) -> None:
         """Begin to swap the files of some jobs of one table in, beside the loop; one commit at a time."""
         ...
