@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 PATIENCE_S = 180
@@ -34,7 +35,7 @@ class Fault:
     Beside the kinds in `ANSWERS`: `unheard` (the connection ends before the server has heard), `lost` (it ends after
     that), `silence` (no answer, not heard), `held` (no answer, heard), `twice` (heard twice; the second answer counts),
     `late` (as `twice`, but the first copy is only heard when the client has its answer), `trickle` (a byte at a time),
-    `stale` (the answer that such a request got before).
+    `stale` (the answer that such a request got before), `passed` (nothing at all; `then` comes after it).
     """
 
     method: str
@@ -43,12 +44,15 @@ class Fault:
     kind: str
     holds: bytes = b""
     """In the body."""
+    then: "Fault | None" = None
+    """What happens from then on, once such a request was answered."""
     met: int = 0
     happened: threading.Event = field(default_factory=threading.Event)
     """Set when the first such request has come as far as it gets."""
 
     def fits(self, request: "Request") -> bool:
-        return self.met < self.times and self.method in ("*", request.method) and self.path in request.path
+        is_meant = self.method in ("*", request.method) and self.path in request.path
+        return is_meant and self.holds in request.body and self.met < self.times
 
     def wait(self) -> None:
         """Until it has happened."""
@@ -100,8 +104,10 @@ class Front:
         self._last: dict[str, Answer] = {}
         self._lock = threading.Lock()
 
-    def add(self, method: str, path: str, kind: str, times: int = 1, holds: bytes = b"") -> Fault:
-        fault = Fault(method, path, times, kind, holds)
+    def add(
+        self, method: str, path: str, kind: str, times: int = 1, holds: bytes = b"", **more: Any
+    ) -> Fault:
+        fault = Fault(method, path, times, kind, holds, **more)
         self.faults.append(fault)
         return fault
 
@@ -186,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
                 pass
             case "lost" | "held":
                 front.ask(request)
+            case "passed":
+                answer = front.ask(request)
             case "twice":
                 front.ask(request)
                 answer = front.ask(request)
@@ -197,6 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = front.stale(request)
             case kind:
                 answer = made(kind)
+        if fault.then is not None:
+            front.faults.append(fault.then)
         fault.happened.set()
         if fault.kind in ("silence", "held"):
             front.done.wait()
