@@ -6,7 +6,9 @@ GRANTED = "core/planner/granted.py"
 LAWS = "core/planner/test_granted.py::"
 BOOK = "service/jobs/granted_windows.py"
 WINDOWS = "service/rounds/asking_windows.py"
-SERVICE = "service/jobs/test_granted_windows.py::"
+ASKING = "service/windows/test_asking.py::"
+GRANTING = "service/windows/test_granting.py::"
+ENDING = "service/windows/test_ending.py::"
 INGEST = "isotherm_ingest/batches/windows.py"
 DRIVER = "ingest/batches/test_windows.py::"
 AUDIT = "audit/test_granted_windows.py::"
@@ -59,56 +61,56 @@ MUTANTS = (
         BOOK,
         "        if left_ms <= 0:\n            return ()\n",
         "        until_ms += 10**9\n",
-        SERVICE + "test_what_ends_a_window_ends_its_job",
+        ENDING + "test_what_ends_a_window_ends_its_job",
     ),
     Mutant(
         "an intent for another partition ends no window",
         "service/jobs/compactions.py",
         "        self.windows.disturb(one.uuid for one in taken.touched)\n",
         "",
-        SERVICE + "test_what_ends_a_window_ends_its_job",
+        ENDING + "test_what_ends_a_window_ends_its_job",
     ),
     Mutant(
         "what is announced after the grant, and was committed before it, ends the window",
         BOOK,
         "if window is not None and window.is_open:",
         "if window is not None:",
-        SERVICE + "test_an_event_from_before_the_grant_that_comes_after_it_ends_nothing",
+        GRANTING + "test_an_event_from_before_the_grant_that_comes_after_it_ends_nothing",
     ),
     Mutant(
         "the head is another than the writer knows",
         WINDOWS,
         "            return WindowEnd.OTHER_HEAD\n",
         "            pass\n",
-        SERVICE + "test_where_the_head_is_another_than_the_writer_knows_the_window_is_closed",
+        GRANTING + "test_where_the_head_is_another_than_the_writer_knows_the_window_is_closed",
     ),
     Mutant(
         "a late grant is used",
         WINDOWS,
         "            return WindowEnd.LATE\n",
         "            pass\n",
-        SERVICE + "test_a_grant_that_comes_late_is_closed_at_once",
+        GRANTING + "test_a_grant_that_comes_late_is_closed_at_once",
     ),
     Mutant(
         "one of two writers is enough",
         BOOK,
         "return self.writers <= self.granted.keys()",
         "return bool(self.granted)",
-        SERVICE + "test_two_writers_must_both_grant",
+        GRANTING + "test_two_writers_must_both_grant",
     ),
     Mutant(
         "a job goes on when its window is over",
         WINDOWS,
         "        self.compactions.cancel_window(window.window_id, refusal)\n",
         "",
-        SERVICE + "test_a_job_that_is_too_slow_is_cancelled_when_its_window_is_over",
+        ENDING + "test_a_job_that_is_too_slow_is_cancelled_when_its_window_is_over",
     ),
     Mutant(
         "a writer that takes its window back is not heard",
         BOOK,
         "window.end = window.end or WindowEnd.TAKEN_BACK",
         "pass",
-        SERVICE + "test_what_ends_a_window_ends_its_job",
+        ENDING + "test_what_ends_a_window_ends_its_job",
     ),
     Mutant(
         "a table in a window takes part in batches",
@@ -164,49 +166,49 @@ MUTANTS = (
         "service/jobs/granted_windows.py",
         "        return 2 * (self.ends_s - now_s) < self.lasts_s\n",
         "        return 2 * (self.ends_s - now_s) < self.length_s\n",
-        "service/jobs/test_granted_windows.py::test_a_grant_that_is_much_shorter_than_what_was_asked_for_is_used",
+        GRANTING + "test_a_grant_that_is_much_shorter_than_what_was_asked_for_is_used",
     ),
     Mutant(
         "a grant that comes in vain is answered as often as it is said",
         "service/jobs/granted_windows.py",
         "                del self._void[one.window_id]\n",
         "",
-        "service/jobs/test_granted_windows.py::test_one_that_is_granted_too_late_is_told_once_however_often_it_says_so",
+        GRANTING + "test_one_that_is_granted_too_late_is_told_once_however_often_it_says_so",
     ),
     Mutant(
         "what is said again of a window that was closed is answered",
         "service/jobs/granted_windows.py",
         "        if not window.granted:  # else",
         "        if True:  # else",
-        "service/jobs/test_granted_windows.py::test_what_is_said_again_of_a_window_that_was_closed_is_not_answered",
+        GRANTING + "test_what_is_said_again_of_a_window_that_was_closed_is_not_answered",
     ),
     Mutant(
         "all tables are asked for at once, whatever there is room for",
         "service/rounds/asking_windows.py",
         "            if self._room() <= 0:\n",
         "            if False:\n",
-        "service/jobs/test_granted_windows.py::test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn",
+        ASKING + "test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn",
     ),
     Mutant(
         "a writer waits for a slot until its window is half over",
         "service/rounds/asking_windows.py",
         "                self._close(window, WindowEnd.NO_SLOT)\n",
         "                pass\n",
-        "service/jobs/test_granted_windows.py::test_a_window_in_which_nothing_finds_a_slot_is_closed_soon",
+        GRANTING + "test_a_window_in_which_nothing_finds_a_slot_is_closed_soon",
     ),
     Mutant(
         "a rollback and a commit in a window look as if nobody had written",
         "service/tables/confirm_heads.py",
         "        self._disturb([uuid])  # one commit less",
         "        pass  # one commit less",
-        "service/jobs/test_granted_windows.py::test_what_ends_a_window_ends_its_job[True-a_rollback_and_a_commit-disturbed]",
+        ENDING + "test_what_ends_a_window_ends_its_job[True-a_rollback_and_a_commit-disturbed]",
     ),
     Mutant(
         "a writer that never answers is asked as often as at first",
         "service/rounds/asking_windows.py",
         " * 2**times",
         "",
-        "service/jobs/test_granted_windows.py::test_writers_that_never_answer_are_asked_ever_more_rarely",
+        ASKING + "test_writers_that_never_answer_are_asked_ever_more_rarely",
     ),
     Mutant(
         "the event of any ingest stands for another one's that has not come",
@@ -241,7 +243,13 @@ MUTANTS = (
         "service/rounds/asking_windows.py",
         "end is WindowEnd.UNANSWERED and window.tries >= MOST_TRIES",
         "end is WindowEnd.UNANSWERED",
-        "service/jobs/test_granted_windows.py::"
-        "test_a_daemon_that_is_too_busy_to_ask_again_does_not_hold_it_against_the_writers",
+        ASKING + "test_a_daemon_that_is_too_busy_to_ask_again_does_not_hold_it_against_the_writers",
+    ),
+    Mutant(
+        "a table whose turn did not come waits until it is written to again",
+        WINDOWS,
+        "self._waiting |= {",
+        "self._waiting = {",
+        ASKING + "test_a_table_that_was_passed_over_has_its_turn_though_nobody_writes_to_it",
     ),
 )

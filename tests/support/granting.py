@@ -8,8 +8,10 @@ from isotherm.contract.events import (
     decode,
     encode,
 )
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from support.lab import EAGER, Lab, event_of, uuid_of
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, JOB_ID
+from isotherm.core import observations as seen
+from support.in_process import InProcess
+from support.lab import EAGER, Lab, event_of, of, uuid_of
 
 ASKING = EAGER.replace("quiet_for: 0s", "quiet_for: 1h").replace(
     "min_files: 3", "min_files: 3, rest: 0s, ask_writer: 60s"
@@ -94,3 +96,37 @@ class Shop:
 
     def say(self, event):
         self.lab.topic.messages.append(encode(event)[1])
+
+
+class Held(InProcess):
+    """A rewrite that goes on until a test lets it end."""
+
+    is_held = False
+
+    def poll(self):
+        return [] if self.is_held else super().poll()
+
+
+def turns(service, count=6):
+    for _ in range(count):
+        service.step(0)
+
+
+def asked(shop, service):
+    """The request that the daemon has just made."""
+    shop.append()
+    turns(service, 3)
+    (request,) = shop.requests()
+    return request
+
+
+def ours(shop):
+    return [one for one in shop.table.refresh().snapshots() if JOB_ID in one.summary.additional_properties]
+
+
+def rows(shop):
+    return sorted(shop.table.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+def ends(shop):
+    return [one.end for one in of(shop.lab, seen.WindowEnded)]

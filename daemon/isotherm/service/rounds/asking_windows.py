@@ -40,7 +40,7 @@ NO_SLOT_S = 5.0
 CLOSED_AT_ONCE = 20
 """Grants that came in vain and are answered in one turn: each answer waits for the broker."""
 MOST_REMEMBERED = 10_000
-"""Tables of which it is known when they were asked for last: some 2 MB."""
+"""Tables of which it is known when they were asked for last, or that they wait for their turn: some 2 MB each."""
 MOST_DOUBLED = 6
 """So often the time is doubled in which writers that did not answer are left alone."""
 BEGIN_EVERY_S = 1.0
@@ -73,19 +73,36 @@ class Windows:
     """By uuid: how many windows of a table in a row nobody granted."""
     _asked_s: dict[str, float] = field(default_factory=dict)
     """By uuid: when the writers of a table were asked last."""
+    _waiting: dict[str, TableId] = field(default_factory=dict)
+    """By uuid: tables that were looked at, and whose turn has not come."""
 
     def ask(self, tables: Sequence[TableId]) -> None:
-        """Ask for windows of those of some tables where something is due that is hot."""
+        """Ask for windows where something is due that is hot: of tables that were just looked at, and of those that wait.
+
+        A round looks at tables that were written to just now. Whoever came first is not passed over for that.
+        """
         now_s = self.monotonic_s()
         self._not_before_s = {uuid: at_s for uuid, at_s in self._not_before_s.items() if at_s > now_s}
+        self._waiting |= {one.uuid: one for one in tables if self._may_ask(one)}
+        while len(self._waiting) > MOST_REMEMBERED:
+            del self._waiting[next(iter(self._waiting))]
         mine = [
-            one for one in tables if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
+            one
+            for one in self._waiting.values()
+            if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
         ]
         for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
                 return  # whoever granted would wait for nothing; those that waited longest come first the next time
+            del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
                 self._ask(table, 1)
+
+    def _may_ask(self, table: TableId) -> bool:
+        """Whether the policy of a table lets its writers be asked."""
+        row = self.fold.table(table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        return resolved is not None and resolved.policy.compact.ask_writer is not None
 
     def _room(self) -> int:
         """How many tables more may be asked for now."""
