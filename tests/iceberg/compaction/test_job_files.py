@@ -66,3 +66,24 @@ def test_where_every_file_could_stay_none_does() -> None:
 
 def test_where_dead_deletes_are_what_is_due_they_go_and_no_file_is_rewritten_for_it() -> None:
     assert spared(of("a", 100), of("b", 3), of("gone", 600)) == []
+
+
+@pytest.mark.parametrize(("oldest", "converted"), [({0: 1, 1: 1}, 0), ({0: 1, 1: 9}, 2), ({0: 1}, 2)])
+def test_deletes_that_apply_to_older_data_elsewhere_are_not_converted_and_the_refusal_says_so(
+    oldest: dict[int, int], converted: int
+) -> None:
+    """The planner counts them, and cannot know: no partition's state holds its oldest sequence number."""
+    live = [entry("a", number=1, rows=100), *(equality(number, is_global=True) for number in (2, 3))]
+    take = Take(merges_deletes=True, converts_equality=True)
+
+    found = choice_of(live, UNPARTITIONED, 0, take, oldest)
+
+    assert len(found.converted) == converted
+    refusal = found.refusal(take)
+    if converted:
+        assert refusal is None
+    else:
+        assert refusal is not None
+        assert str(refusal.why).startswith(
+            "2 equality-delete files apply to older data of other partitions too"
+        )

@@ -33,6 +33,8 @@ class Choice:
     """Equality deletes that become position deletes."""
     dead: Sequence[LiveEntry]
     """Deletes that apply to nothing, where a job is about deletes: nobody reads them, and they leave with its commit."""
+    elsewhere: int = 0
+    """Equality deletes of the partition that a job should convert, and that apply to older data of others too."""
 
     @property
     def identities(self) -> Iterator[tuple[str, int | None]]:
@@ -63,6 +65,9 @@ class Choice:
         """Where one file would become one file."""
         if len(self.chosen) + len(self.applicable) > 1 or self.converted or self.dead:
             return None
+        if self.elsewhere:
+            why = f"{self.elsewhere} equality-delete files apply to older data of other partitions too, and stay until a job"
+            return Refusal(Reason.NOTHING_TO_DO, f"{why} has rewritten that")
         of = f"{len(self.chosen)} of {len(self.data)} data files is smaller than {take.below_bytes} bytes"
         return Refusal(Reason.NOTHING_TO_DO, f"{of}, and {len(self.applicable)} delete files apply")
 
@@ -115,7 +120,9 @@ def choice_of(
     dead = [entry for entry in dead if entry.spec_id == spec_id]
     if dead and len(chosen) == 1 and not applicable:
         chosen = []
-    return Choice(spec_id, data, deletes, chosen, applicable, merged, converted, dead)
+    return Choice(
+        spec_id, data, deletes, chosen, applicable, merged, converted, dead, len(converts) - len(convertible)
+    )
 
 
 def _dead(
