@@ -10,7 +10,7 @@ staged in the same moment is not seen; nor does any catalog of REST refuse the c
 Either breaks a table only where a writer still writes by a spec that no snapshot of the table has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -35,12 +35,13 @@ from pyiceberg.table.update import (
 
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Refusal
+from isotherm.iceberg import expiry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import next_ms
-from isotherm.iceberg.stopping import never
+from isotherm.iceberg.stopping import IsStopped, never
 from isotherm.iceberg.threads import THREADS, Threads
-from isotherm.iceberg.unused_metadata import replaced_specs, unused_schemas, without_used
-from isotherm.service.ports import Expired, UnusedSpecs
+from isotherm.iceberg.unused_metadata import replaced_specs, unused_schemas, unused_specs, without_used
+from isotherm.service.ports import Expired, ExpiryReading, UnusedSpecs
 from isotherm.service.tables.failing_tables import FATAL
 
 ATTEMPTS = 5
@@ -111,6 +112,15 @@ class _Going:
 
     def __str__(self) -> str:
         return f"{len(self.schemas)} schemas and {len(self.specs)} partition specs that nothing used"
+
+
+def read_with_unused(
+    table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStopped, threads: Threads
+) -> ExpiryReading:
+    """What an expiry reads (`expiry.read`), and the specs that nothing would use after it."""
+    reading = expiry.read(table, snapshots, now_ms, is_stopped, threads)
+    unused = unused_specs(table.metadata, table.io, reading.snapshots, is_stopped, threads)
+    return replace(reading, unused_specs=unused)
 
 
 def with_cleaned(

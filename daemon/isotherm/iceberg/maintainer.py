@@ -4,7 +4,6 @@ Nothing is decided here. Errors of the catalog become the two that the service k
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.table import Table
@@ -18,7 +17,7 @@ from isotherm.core.orphan_findings import Found, Refused
 from isotherm.core.policy.sort_text import NONE
 from isotherm.iceberg import expiry, orphan_search
 from isotherm.iceberg.asking import Asking, Asks
-from isotherm.iceberg.clean_metadata import with_cleaned
+from isotherm.iceberg.clean_metadata import read_with_unused, with_cleaned
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executors import Executor
@@ -29,7 +28,6 @@ from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.stopping import IsStopped
 from isotherm.iceberg.store_clock import skew_ms
 from isotherm.iceberg.threads import THREADS, Beside, Threads
-from isotherm.iceberg.unused_metadata import unused_specs
 from isotherm.iceberg.values import loaded_table
 from isotherm.iceberg.waited_for import WAIT_S, WaitedFor
 from isotherm.parquet.table_description import described
@@ -272,15 +270,12 @@ class IcebergMaintainer:
     ) -> None:
         """Begin to find out what an expiry would leave without a reader."""
         table: Table = loaded.handle
-
-        def work(is_stopped: IsStopped) -> ExpiryReading:
-            reading = expiry.read(table, snapshots, self._now_ms(), is_stopped, self._threads)
-            if not cleans:
-                return reading
-            unused = unused_specs(table.metadata, table.io, reading.snapshots, is_stopped, self._threads)
-            return replace(reading, unused_specs=unused)
-
-        self._readings.start(job_id, work, loaded.table.uuid)
+        begin = read_with_unused if cleans else expiry.read
+        self._readings.start(
+            job_id,
+            lambda is_stopped: begin(table, snapshots, self._now_ms(), is_stopped, self._threads),
+            loaded.table.uuid,
+        )
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
         """Readings that ended since the last call."""
