@@ -9,7 +9,8 @@ import pytest
 from isotherm.contract.paths import folder
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.quarantine import FOLDER, place_for
-from isotherm.iceberg.quarantine import Inside, Taking, listed, put_back
+from isotherm.iceberg.delete_or_move import Taking
+from isotherm.iceberg.quarantine import Inside, listed, put_back
 from isotherm.iceberg.remover import sweep
 from isotherm.iceberg.stopping import Stopped, never
 from isotherm.runtime.clock import now_ms

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen
 from isotherm.core.quarantine import FOLDER, folder_in
-from isotherm.iceberg.quarantine import Taking, put_back
+from isotherm.iceberg.delete_or_move import Taking
+from isotherm.iceberg.quarantine import put_back
 from isotherm.iceberg.restoring import Restorable, restore
 from isotherm.service.ports import Sweep
 from support.dying_stores import Dies, Dying

@@ -3,7 +3,7 @@
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from isotherm.core.planner.retention import reader_lags
+from isotherm.core.planner.expirable import reader_lags
 from isotherm.core.policy.policy import Expire
 from isotherm.core.units import DAY_MS
 from isotherm.iceberg.catalog import loaded_table

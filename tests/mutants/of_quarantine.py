@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "a file whose place in quarantine another one has waits for ever",
-        "iceberg/quarantine.py",
+        "iceberg/delete_or_move.py",
         '                self.kept[path] = Verdict(Finding.KEEP, "in_the_way", why)\n',
         "",
         STORE
@@ -141,21 +141,21 @@ MUTANTS = (
     ),
     Mutant(
         "through a link a file leaves its table's location",
-        "iceberg/quarantine.py",
-        "            _check_links(home, path, target)\n",
+        "iceberg/delete_or_move.py",
+        "            check_links(home, path, target)\n",
         "",
         DAYS + "test_through_a_link_nothing_is_moved_out_of_the_table",
     ),
     Mutant(
         "through a link a file comes back elsewhere",
         "iceberg/quarantine.py",
-        "    _check_links(home, place, origin)\n",
+        "    check_links(home, place, origin)\n",
         "",
         STORE + "test_through_a_link_nothing_comes_back",
     ),
     Mutant(
         "into a folder of another table orphans are moved",
-        "iceberg/quarantine.py",
+        "iceberg/delete_or_move.py",
         "elif (other := held_by(self.targets[path], self.wanted.neighbours, is_found=True)) is not None:",
         "elif (other := None) is not None:",
         STORE + "test_into_a_folder_of_another_table_nothing_is_moved_and_from_there_nothing_goes",
@@ -396,7 +396,7 @@ MUTANTS = (
     ),
     Mutant(
         "what has too long a name for quarantine waits for ever",
-        "iceberg/quarantine.py",
+        "iceberg/delete_or_move.py",
         'self.kept[path] = Verdict(Finding.KEEP, "too_long", found[path])',
         "pass",
         STORE + "test_what_has_too_long_a_name_for_quarantine_is_kept_and_told",
@@ -417,7 +417,7 @@ MUTANTS = (
     ),
     Mutant(
         "an orphan's delete whose answer was lost is sent again",
-        "iceberg/quarantine.py",
+        "iceberg/delete_or_move.py",
         "            if self._causes[path] in FOUND:\n",
         "            if False:\n",
         "iceberg/test_lost_answers_of_deletes.py::test_what_was_written_under_the_name_since_stays[False]",

@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "a list that many snapshots name is read for each",
         "iceberg/manifests/snapshot_files.py",
-        "list(dict.fromkeys(one.manifest_list for one in snapshots))",
-        "[one.manifest_list for one in snapshots]",
+        "lists = list(dict.fromkeys(one.manifest_list for one in snapshots))",
+        "lists = [one.manifest_list for one in snapshots]",
         REACHED + "test_a_list_that_all_snapshots_name_is_read_once",
     ),
     Mutant(
@@ -217,14 +217,14 @@ MUTANTS = (
     ),
     Mutant(
         "of two jobs of one program the newest place counts alone",
-        "core/planner/retention.py",
+        "core/planner/expirable.py",
         "found[number] = others[-1] if others else None",
         "found[number] = None",
         "service/jobs/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
     ),
     Mutant(
         "what shows that there are two jobs is forgotten",
-        "core/planner/retention.py",
+        "core/planner/expirable.py",
         "place: place if witness is None else witness",
         "place: place",
         "service/jobs/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",

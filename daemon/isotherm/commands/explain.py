@@ -26,11 +26,11 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action, ExecutorName
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import Debt
+from isotherm.core.planner.expirable import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.held import crowded, not_published
 from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import job_bytes, owed_now, plan
 from isotherm.core.planner.rest import REST_SCORE, rest_text, rests_until
-from isotherm.core.planner.retention import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy

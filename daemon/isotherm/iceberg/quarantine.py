@@ -1,12 +1,10 @@
-"""The quarantine of a table in its store: what lies there, and how files get in and out. Decides nothing.
+"""The quarantine of a table in its store: what lies there, and how a file gets out again. Decides nothing.
 
-What `remover` has judged is deleted here too, or moved (`Taking.take`).
-
-A file is moved with every care for the disk of this machine, where a link may lead out of the table's location, and is
-never written over another one.
+How files get in is in `delete_or_move`. A file is moved with every care for the disk of this machine, where a link may lead
+out of the table's location, and is never written over another one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,17 +12,13 @@ from pyiceberg.io import FileIO
 
 from isotherm.clients.listing import files_below
 from isotherm.clients.moving import (
-    OtherFileError,
-    Version,
     bring_back,
     link_below,
-    move,
     remove_empty_folders,
 )
-from isotherm.clients.storage import delete_once
-from isotherm.core.deletion import FOUND, Cause, Finding, Verdict, held_by, name_of
+from isotherm.core.deletion import Cause, name_of
 from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
-from isotherm.core.quarantine import folder_in, is_too_long, origin_of, place_for
+from isotherm.core.quarantine import folder_in, origin_of, place_for
 from isotherm.iceberg.fingerprints import Numbered
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.service.ports import Sweep
@@ -101,90 +95,10 @@ def put_back(io: FileIO, home: str, place: str) -> bool:
     origin = origin_of(place, home)
     if origin is None:
         raise OSError(f"nothing was moved from this table's folders to {place}")
-    _check_links(home, place, origin)
+    check_links(home, place, origin)
     has_moved = bring_back(io, place, origin)
     remove_empty_folders(place, folder_in(home))
     return has_moved
-
-
-@dataclass(slots=True)
-class Taking:
-    """How files go that may: for good, or into the quarantine."""
-
-    wanted: Sweep
-    is_stopped: IsStopped
-    """Asked while a file goes through this machine."""
-    moved: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """By path: where a file lies now, and its size."""
-    missing: set[str] = field(default_factory=set)
-    """Files in quarantine that were there no more: somebody has put them back."""
-    kept: dict[str, Verdict] = field(default_factory=dict)
-    """Files that stay for now: the next search gives them another place."""
-    _copied: dict[str, Version] = field(default_factory=dict)
-    targets: Mapping[str, str] = field(init=False)
-    """Where files go that are not deleted at once, by path."""
-    _causes: Mapping[str, Cause] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.targets = targets_of(self.wanted)
-        self._causes = {mark.path: mark.cause for mark in self.wanted.marks}
-
-    def blocked(self, paths: Iterable[str]) -> dict[str, str]:
-        """Of files that may go those that cannot be moved into the quarantine as they should, with why."""
-        found: dict[str, str] = {}
-        for path in paths:
-            if self._causes[path] is not Cause.ORPHAN or not self.wanted.to_quarantine:
-                continue
-            if path not in self.targets:
-                found[path] = "it lies in none of the folders from which files are moved into quarantine"
-            elif (other := held_by(self.targets[path], self.wanted.neighbours, is_found=True)) is not None:
-                found[path] = f"the quarantine lies in a folder of another table, {other}"
-            elif is_too_long(self.targets[path]):
-                found[path] = (
-                    "its name in quarantine would be longer than its store allows: delete it by hand"
-                )
-                self.kept[path] = Verdict(Finding.KEEP, "too_long", found[path])
-        return found
-
-    def take(self, io: FileIO, path: str, is_late: IsStopped) -> None:
-        """Delete a file, or move it into the quarantine.
-
-        Raises:
-            FileNotFoundError: it is not there.
-            Stopped: it is copied, and its original must not go any more.
-            OtherFileError: it is kept, because another file lies where it should go.
-            OSError: the store refuses, or does not answer.
-        """
-        home, target = self.wanted.home, self.targets.get(path)
-        if home is not None and target is not None:
-            _check_links(home, path, target)
-            try:
-                size_bytes = move(
-                    io, path, target, lambda: not is_late(), whole=self._copied, step=self._step
-                )
-            except OtherFileError:
-                why = "an older file of this name is in its place in quarantine; the next search gives it another one"
-                self.kept[path] = Verdict(Finding.KEEP, "in_the_way", why)
-                raise
-            if size_bytes is None:
-                raise Stopped
-            self.moved[path] = target, size_bytes
-            return
-        try:
-            if self._causes[path] in FOUND:
-                delete_once(io, path)
-            else:
-                io.delete(path)
-            if home is not None and self._causes[path] is Cause.QUARANTINED:
-                remove_empty_folders(path, folder_in(home))
-        except FileNotFoundError:
-            if self._causes[path] is Cause.QUARANTINED:
-                self.missing.add(path)
-            raise
-
-    def _step(self) -> None:
-        if self.is_stopped():
-            raise Stopped
 
 
 def targets_of(wanted: Sweep) -> dict[str, str]:
@@ -196,7 +110,8 @@ def targets_of(wanted: Sweep) -> dict[str, str]:
     return {path: place for path, place in found.items() if place is not None}
 
 
-def _check_links(home: str, *locations: str) -> None:
+def check_links(home: str, *locations: str) -> None:
+    """Raises OSError: a link on the way would lead out of the table's location."""
     for location in locations:
         if (link := link_below(location, home)) is not None:
             raise OSError(f"{link} is a link: what it leads to may be another table's")

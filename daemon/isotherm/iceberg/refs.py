@@ -7,7 +7,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from isotherm.contract.summary import STAGED_AS
 from isotherm.core.model.tables import RefEnd
-from isotherm.core.planner.retention import STAGED_FOR_MS, Ref, kept_by_refs
+from isotherm.core.planner.expirable import STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.iceberg.snapshots import history, summary_of
 
 MOST_REF_ENDS = 100
@@ -35,7 +35,7 @@ def ref_ends(metadata: TableMetadata) -> tuple[RefEnd, ...]:
 
 
 def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
-    """Until when the table's own branches and tags keep its snapshots (`retention.kept_by_refs`).
+    """Until when the table's own branches and tags keep its snapshots (`expirable.kept_by_refs`).
 
     What a branch does not state itself the table's properties may state; for `main` those are the policy's to weigh.
     """

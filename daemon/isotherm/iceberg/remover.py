@@ -33,10 +33,10 @@ from isotherm.core.deletion import (
 from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.by_name import ByName
+from isotherm.iceberg.delete_or_move import Taking
 from isotherm.iceberg.manifests.reachability import last_sequence_number, reached, reaching, youngest
 from isotherm.iceberg.metadata_folder import further_than, versions
 from isotherm.iceberg.needed_again import needed_again
-from isotherm.iceberg.quarantine import Taking
 from isotherm.iceberg.restoring import restored
 from isotherm.iceberg.stopping import IsStopped, Stopped, never
 from isotherm.iceberg.threads import THREADS, Threads

@@ -33,7 +33,7 @@ from isotherm.contract.summary import (
 )
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
-from isotherm.core.planner.retention import FOREVER_MS
+from isotherm.core.planner.expirable import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census

@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.contract.properties import says
 from isotherm.contract.summary import ADDED_EQUALITY_DELETES, ADDED_VECTORS, FLINK_CHECKPOINT
 from isotherm.core.model.tables import WITH_ROW_IDS
-from isotherm.core.planner.retention import PLACE_FOR_MS
+from isotherm.core.planner.expirable import PLACE_FOR_MS
 from isotherm.iceberg.snapshots import summary_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
+from isotherm.core.planner.expirable import FOREVER_MS, Ref, kept_by_refs
 
 SNAPSHOTS = 12
 PARENTS = st.tuples(*(st.sampled_from([None, 99, *range(number)]) for number in range(SNAPSHOTS)))

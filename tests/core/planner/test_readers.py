@@ -6,8 +6,8 @@ import pytest
 
 from isotherm.contract.readers import ReadPosition
 from isotherm.core.model.tables import Astray
+from isotherm.core.planner.expirable import expirable, reader_lags
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.retention import expirable, reader_lags
 from isotherm.core.policy.policy import Expire, Policy
 from support.builders import DAY, HOUR, MINUTE, NOW, snapshots, view
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from isotherm.core.model.tables import Snapshot
-from isotherm.core.planner.retention import places
+from isotherm.core.planner.expirable import places
 from support.lab import EXPIRING, Lab, settle
 
 SINK = {"kafka.connect.offsets.control.sink": '{"0":7}'}

@@ -14,8 +14,8 @@ from isotherm.core.model.files import FileStats, bucket_bounds, total
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.backlog import Backlog, done
+from isotherm.core.planner.expirable import expirable
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy, Work
 from isotherm.core.units import DAY_MS

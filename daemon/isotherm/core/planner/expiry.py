@@ -8,8 +8,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.debt import Trigger
-from isotherm.core.planner.held import OWN_SNAPSHOT_BYTES
-from isotherm.core.planner.retention import (
+from isotherm.core.planner.expirable import (
     FOREVER_MS,
     PLACE_FOR_MS,
     SHOWN,
@@ -19,6 +18,7 @@ from isotherm.core.planner.retention import (
     ripe_astray_ms,
     ripe_on_main_ms,
 )
+from isotherm.core.planner.held import OWN_SNAPSHOT_BYTES
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_whole, parts, why_off

@@ -3,7 +3,7 @@
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
-from isotherm.core.planner.retention import WHOLE
+from isotherm.core.planner.expirable import WHOLE
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.units import MINUTE_MS, size_text, span_text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.planner.retention import expirable
+from isotherm.core.planner.expirable import expirable
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.fold import TableRow
 
