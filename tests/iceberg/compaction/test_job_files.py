@@ -1,5 +1,6 @@
 """Which files of a partition a job takes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,19 +69,22 @@ def test_where_dead_deletes_are_what_is_due_they_go_and_no_file_is_rewritten_for
     assert spared(of("a", 100), of("b", 3), of("gone", 600)) == []
 
 
-@pytest.mark.parametrize(("oldest", "converted"), [({0: 1, 1: 1}, 0), ({0: 1, 1: 9}, 2), ({0: 1}, 2)])
-def test_deletes_that_apply_to_older_data_elsewhere_are_not_converted_and_the_refusal_says_so(
-    oldest: dict[int, int], converted: int
+@pytest.mark.parametrize(
+    "take", [{"with_deletes": True}, {"merges_deletes": True, "converts_equality": True}]
+)
+@pytest.mark.parametrize(("oldest", "is_over"), [({0: 4, 1: 1}, False), ({0: 4, 1: 9}, True), ({0: 4}, True)])
+def test_deletes_that_apply_to_older_data_elsewhere_stay_and_the_refusal_says_so(
+    oldest: dict[int, int], take: dict[str, bool], *, is_over: bool
 ) -> None:
     """The planner counts them, and cannot know: no partition's state holds its oldest sequence number."""
-    live = [entry("a", number=1, rows=100), *(equality(number, is_global=True) for number in (2, 3))]
-    take = Take(merges_deletes=True, converts_equality=True)
+    deletes = [replace(equality(number, is_global=True), path=f"e{number}") for number in (2, 3)]
+    wanted = Take(**take)
 
-    found = choice_of(live, UNPARTITIONED, 0, take, oldest)
+    found = choice_of([entry("a", number=4, rows=100), *deletes], UNPARTITIONED, None, wanted, oldest)
 
-    assert len(found.converted) == converted
-    refusal = found.refusal(take)
-    if converted:
+    assert len(found.converted or found.dead) == (2 if is_over else 0)
+    refusal = found.refusal(wanted)
+    if is_over:
         assert refusal is None
     else:
         assert refusal is not None

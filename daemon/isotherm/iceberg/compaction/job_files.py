@@ -34,7 +34,7 @@ class Choice:
     dead: Sequence[LiveEntry]
     """Deletes that apply to nothing, where a job is about deletes: nobody reads them, and they leave with its commit."""
     elsewhere: int = 0
-    """Equality deletes of the partition that a job should convert, and that apply to older data of others too."""
+    """Equality deletes of the partition that a job should take away, and that apply to older data of others too."""
 
     @property
     def identities(self) -> Iterator[tuple[str, int | None]]:
@@ -101,6 +101,9 @@ def choice_of(
     if spec_id is None:
         of_deletes = [*(deletes if take.merges_deletes else ()), *convertible]
         spec_id = _spec_with_most_files([*wanted, *of_deletes, *dead])
+    over = {one.identity for one in (*convertible, *dead)}
+    is_about_them = take.with_deletes or take.converts_equality
+    elsewhere = sum(one.is_global and is_about_them and one.identity not in over for one in own)
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     converted = [one for one in convertible if one.spec_id == spec_id]
     positions = [entry for entry in deletes if entry.kind is FileKind.POSITION_DELETES]
@@ -120,9 +123,7 @@ def choice_of(
     dead = [entry for entry in dead if entry.spec_id == spec_id]
     if dead and len(chosen) == 1 and not applicable:
         chosen = []
-    return Choice(
-        spec_id, data, deletes, chosen, applicable, merged, converted, dead, len(converts) - len(convertible)
-    )
+    return Choice(spec_id, data, deletes, chosen, applicable, merged, converted, dead, elsewhere)
 
 
 def _dead(
