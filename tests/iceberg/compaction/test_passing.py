@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
@@ -434,3 +435,40 @@ def test_a_file_that_the_table_names_twice_is_copied_twice(table: Table) -> None
     assert (1, 0) == sizes(result)
     assert 600 == result.rows_written
     assert mismatch(job, result) is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_job_of_any_files_keeps_each_row_and_says_what_is_in_each_file(
+    table: Table, tmp_path: Path, seed: int
+) -> None:
+    chance, job, files = Random(seed), bound(table, UNPARTITIONED), []
+    layouts = [
+        "plain",
+        "indexes",
+        "checksums",
+        "pages of version 2",
+        "several pages",
+        "Bloom filters",
+        "snappy",
+    ]
+    for number in range(chance.randrange(2, 14)):
+        path = tmp_path / f"{number}.parquet"
+        some = rows(chance.randrange(50)).cast(table.schema().as_arrow()).slice(0, chance.randrange(20, 300))
+        layout = LAYOUTS[chance.choice(layouts) if seed % 2 else "plain"]
+        pq.write_table(
+            some, path, **{"store_schema": False, "row_group_size": chance.choice([50, 100, 300]), **layout}
+        )
+        file = job.data_files[0]
+        files.append(replace(file, path=str(path), size_bytes=path.stat().st_size, rows=some.num_rows))
+    target = sum(file.size_bytes for file in files) / chance.uniform(0.5, 6)
+    job = replace(job, data_files=tuple(files), target_size_bytes=max(int(target), 1000))
+
+    result = rewritten(table, job)
+
+    assert mismatch(job, result) is None
+    assert content(sources(job)) == content([local(file) for file in result.files])
+    for file in result.files:
+        found = pq.read_table(local(file))["id"].to_pylist()
+        bounds = (file.lower_bounds[1], file.upper_bounds[1])
+        assert (min(found), max(found)) == tuple(int.from_bytes(one, "little") for one in bounds)
+        assert len(found) == file.rows
