@@ -273,6 +273,13 @@ MUTANTS = (
         OF_PAGES + "test_an_offset_index_that_names_other_pages_is_found",
     ),
     Mutant(
+        "a job fails each time at an index of a newer format",
+        PAGES,
+        "moved(stream.read(chunk.offset_index.size), 0)",
+        "stream.read(chunk.offset_index.size)",
+        OF_PAGES + "test_an_offset_index_of_a_newer_format_is_found_before_anything_is_copied",
+    ),
+    Mutant(
         "a header of a page takes as much memory as it says",
         PAGES,
         "stream.read(MOST_HEADER_BYTES)",

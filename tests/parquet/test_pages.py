@@ -1,5 +1,6 @@
 """What is wrong with the pages of a row group shows without decoding them, as far as their headers tell."""
 
+import io
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from isotherm.parquet.compact_thrift import Field, Struct
+from isotherm.parquet.compact_thrift import Field, Struct, bytes_of, struct_of
 from isotherm.parquet.footer import Chunk, Part, UnusualError, read_footer
 from isotherm.parquet.pages import check_group
 from support.parquet_files import write
@@ -109,3 +110,28 @@ def test_an_offset_index_that_names_other_pages_is_found(tmp_path: Path, part: s
 
     with pytest.raises(UnusualError, match="offset index"):
         checked(path, lambda chunk: chunk)
+
+
+def test_an_offset_index_of_a_newer_format_is_found_before_anything_is_copied(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "indexes", 1)
+    with path.open("rb") as stream:
+        found = read_footer(stream).groups[0].chunks[0].offset_index
+        assert found is not None
+        stream.seek(found.start)
+        index = struct_of(stream.read(found.size))
+    newer = bytes_of({**index, 9: index[1]})
+    start = path.stat().st_size
+    with path.open("ab") as stream:
+        stream.write(newer)
+
+    with pytest.raises(UnusualError, match="an offset index has field 9"):
+        checked_as(path, start, len(newer))
+
+
+def checked_as(path: Path, start: int, size: int) -> None:
+    """Check the first column chunk, whose offset index lies behind what was the file."""
+    with path.open("rb") as stream:
+        content = stream.read()[:start]
+        group = read_footer(io.BytesIO(content)).groups[0]
+        first = replace(group.chunks[0], offset_index=Part(start, size))
+        check_group(stream, replace(group, chunks=(first,)))
