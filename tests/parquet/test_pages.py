@@ -43,9 +43,9 @@ WRONG: dict[str, tuple[Callable[[Chunk], Chunk], str]] = {
     "another size when unpacked": (lambda chunk: with_meta(chunk, 6, -1), "another size"),
     "another first page": (lambda chunk: with_meta(chunk, 9, 1), "the first page"),
     "no dictionary": (lambda chunk: without_meta(chunk, 11), "dictionary is not the first"),
-    "a later beginning": (lambda chunk: moved(chunk, 1, -1), ""),
+    "a later beginning": (lambda chunk: moved(chunk, 1, -1), "page|number|size"),
     "an earlier end": (lambda chunk: moved(chunk, 0, -1), "reaches behind its chunk"),
-    "a later end": (lambda chunk: moved(chunk, 0, 1), ""),
+    "a later end": (lambda chunk: moved(chunk, 0, 1), "page|number|size"),
 }
 
 
