@@ -197,8 +197,9 @@ class Output:
             self.arrow,
             store_decimal_as_integer=True,
             store_schema=False,
-            # As Java does always: readers pass over pages by it.
+            # As Java does always: readers pass over pages by it, and a damaged page is known without decoding it.
             write_page_index=True,
+            write_page_checksum=True,
             write_statistics=_with_statistics(self.schema),
             bloom_filter_options=bloom_filters(self._metadata, self.schema, rows.num_rows),
             use_dictionary=_dictionaries(self.schema, rows, options["dictionary_pagesize_limit"]),
