@@ -82,3 +82,20 @@ def test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else(tmp_pa
 
     assert len(service.compactions) == 0
     service.stop()
+
+
+def test_a_commit_that_nobody_announced_ends_a_job_once_its_table_was_looked_at(tmp_path):
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+    lab.append(table, 9, announce=False)
+    service.rounds.confirm("shop.orders")
+    service.compactions.cancel_hot()
+    assert len(service.compactions) == 1, "it wrote another partition"
+    lab.append(table, 1, announce=False)
+    service.rounds.confirm("shop.orders")
+
+    service.compactions.cancel_hot()
+
+    assert [one.reason for one in service.ledger.operations()] == ["hot"]
+    assert len(service.compactions) == 0
+    service.stop()

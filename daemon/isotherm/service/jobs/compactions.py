@@ -310,6 +310,12 @@ class Compactions(RunningCompactions):
             if (stopped := self.holds.stops(operation.table.uuid)) is not None:
                 self._cancel(operation, stopped)
 
+    def cancel_hot(self) -> None:
+        """Cancel the jobs whose partition is hot by now: a commit that nobody announced is found by looking at its table."""
+        for operation, job in tuple(self._running.values()):
+            if (stopped := self.last_look.hot(job)) is not None:
+                self._cancel(operation, stopped)
+
     def stop(self) -> None:
         """Cancel everything that runs, and delete what it wrote; but for a commit that does not end now."""
         stopped = Refusal(Reason.STOPPED, "the daemon was stopped")

@@ -107,6 +107,14 @@ class LastLook:
             return None  # no file comes or leaves, so nobody asks which partition is hot
         if job.converts_equality and (why := why_not_converted(row.facts)) is not None:
             return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")
+        return self.hot(job)
+
+    def hot(self, job: CompactionJob) -> Refusal | None:
+        """Why the partition of a job is hot, as far as is known without asking anybody, or None."""
+        row = self.fold.table(job.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or job.is_on_manifests:
+            return None
         hot = self.verdicts.why_hot(
             row,
             job.partition,

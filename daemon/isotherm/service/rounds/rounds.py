@@ -121,6 +121,7 @@ class Rounds:
             # Where they are not known expiry waits, and nothing else.
             ("reading who reads what", lambda: self.readers.refresh(DRAIN_TIMEOUT_S)),
             ("cancelling what is held back", self.compactions.cancel_held),
+            ("cancelling what is hot by now", self.compactions.cancel_hot),
             (
                 "looking for the fate of open operations",
                 lambda: self.unfinished.turn(budget_s, knows_all=knows_all),
