@@ -45,15 +45,29 @@ MUTANTS = (
     Mutant(
         "a spec is removed that only the head's manifests were asked for",
         UNUSED,
-        "in ([head] if head else [], staying):",
-        "in ([head] if head else [],):",
+        "in ([head], staying):",
+        "in ([head],):",
         TESTS + "test_what_one_retained_snapshot_needs_stays",
+    ),
+    Mutant(
+        "a schema goes by which somebody may write who began between two changes",
+        UNUSED,
+        " for one in newest_first if one.schema_id < from_schema)",
+        " for one in newest_first)",
+        TESTS + "test_a_writer_that_began_between_two_changes_goes_on",
+    ),
+    Mutant(
+        "a spec goes by which somebody may write who began between two changes",
+        UNUSED,
+        "one for one in unused if one < last",
+        "unused",
+        TESTS + "test_a_writer_that_began_between_two_changes_goes_on",
     ),
     Mutant(
         "a list that cannot be read names no spec",
         UNUSED,
-        'UnusedSpecs(why=f"specs stay, because a manifest list cannot be read: {err}")',
-        "UnusedSpecs(unused, frozenset(one.snapshot_id for one in staying))",
+        'from_schema=from_schema, why=f"specs stay, because a manifest list cannot be read: {err}"',
+        "unused, from_schema, frozenset(one.snapshot_id for one in staying)",
         TESTS + "test_where_a_list_cannot_be_read_specs_stay_and_schemas_go",
     ),
     Mutant(
@@ -94,7 +108,7 @@ MUTANTS = (
     Mutant(
         "a schema is removed that became the present one in the race, as far as a metastore checks it",
         CLEAN,
-        "if used := set(self.schema_ids) - unused_schemas(base_metadata):",
+        "if used := set(self.schema_ids) - unused_schemas(base_metadata, behind):",
         "if used := set():",
         TESTS + "test_a_metastore_refuses_what_is_in_use_by_then",
     ),
@@ -129,7 +143,7 @@ MUTANTS = (
     Mutant(
         "what a tag that was lost needs is removed",
         CLEAN,
-        " or expired.lost_refs != ():",
+        " or expired.lost_refs:",
         ":",
         TESTS + "test_nothing_goes_that_it_is_not_asked_for",
     ),

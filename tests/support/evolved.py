@@ -63,7 +63,9 @@ def created(catalog: Catalog, version: int = 2) -> Table:
 def rows(table: Table, number: int) -> pa.Table:
     """A row in the columns that there are."""
     names = [field.name for field in table.schema().fields]
-    types = {"id": pa.int64(), "third": pa.int64(), "fourth": pa.int64()}
+    types = {
+        field.name: pa.int64() for field in table.schema().fields if isinstance(field.field_type, LongType)
+    }
     return pa.table(
         {
             name: pa.array([number if types.get(name) else f"{name} {number}"], types.get(name, pa.string()))

@@ -87,7 +87,8 @@ class AssertStillUnused(ValidatableTableRequirement):
             raise CommitFailedException("Requirement failed: current table metadata is missing")
         if came := {one.snapshot_id for one in base_metadata.snapshots} - set(self.snapshot_ids):
             raise CommitFailedException(f"Requirement failed: snapshot {min(came)} has come")
-        if used := set(self.schema_ids) - unused_schemas(base_metadata):
+        behind = max(self.schema_ids, default=0) + 1
+        if used := set(self.schema_ids) - unused_schemas(base_metadata, behind):
             raise CommitFailedException(f"Requirement failed: schema {min(used)} is in use, or gone")
         if used := set(self.spec_ids) - replaced_specs(base_metadata):
             raise CommitFailedException(f"Requirement failed: spec {min(used)} is in use, or gone")
@@ -147,8 +148,11 @@ def with_cleaned(
         pause: waits so many seconds between two attempts.
         threads: how files are read together.
     """
-    if unused is None or expired.outcome.kind is not OutcomeKind.DONE or expired.lost_refs != ():
+    if unused is None or expired.outcome.kind is not OutcomeKind.DONE or expired.lost_refs:
         return expired
+    if expired.lost_refs is None:
+        why = f"{expired.outcome.why}; schemas and partition specs stay: nobody can say whether a tag came meanwhile"
+        return replace(expired, outcome=replace(expired.outcome, why=why))
     cleaning = _Cleaning(catalog, name, uuid, unused, may_send, pause, threads)
     try:
         gone, why = cleaning.run()
@@ -187,7 +191,7 @@ class _Cleaning:
                     "schemas and partition specs stay: it is another table now, or lies elsewhere",
                 )
             self._look_at_new(table)
-            going = _Going(unused_schemas(table.metadata), self.unused.ids)
+            going = _Going(unused_schemas(table.metadata, self.unused.from_schema), self.unused.ids)
             if not going:
                 return going, ""
             if (against := self.may_send(table)) is not None:
@@ -230,7 +234,7 @@ class _Cleaning:
         except Exception as err:  # noqa: BLE001 (whatever a store may say: schemas go all the same)
             ids, why = NONE, f"specs stay, because a manifest list cannot be read: {err}"
         seen = self.unused.snapshots | {one.snapshot_id for one in came}
-        self.unused = UnusedSpecs(ids, seen, why)
+        self.unused = UnusedSpecs(ids, self.unused.from_schema, seen, why)
 
 
 def _requirements(catalog: Catalog, table: Table, going: _Going) -> tuple[TableRequirement, ...]:

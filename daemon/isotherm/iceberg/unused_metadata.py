@@ -1,18 +1,21 @@
 """Which schemas and partition specs of a table nothing uses any more. Only reads.
 
 A schema is in use where a snapshot that the table has names it, on whichever branch, or staged. A spec is in use where
-one of its manifests is named by such a snapshot. Two rules go further than Iceberg's own `cleanExpiredMetadata`:
+one of its manifests is named by such a snapshot. Three rules go further than Iceberg's own `cleanExpiredMetadata`:
 
+- *What a writer may still hold stays*, though no snapshot has it: it was the present one between two changes. Ids rise, so
+  whoever began after some snapshot has that one's schema and spec, or later ones. The newest snapshot that goes was there
+  `keep_for` ago. All from its schema on stays, and all from the last spec of its manifests on; so an id goes an expiry late.
 - *The highest id stays.* New ids are counted from it. If it were given again, a writer that still holds the old spec
   would commit files whose partition values mean something else by then, and nothing would refuse them.
-- *Of each column the newest schema that has it stays*, also of a dropped one: equality deletes may name it, and a spec may
+- *Of each column the present schema, or the newest that has it, stays*, also of a dropped one: equality deletes may name it, and a spec may
   be made from it. Nothing but a schema tells its type.
 
 Sort orders stay altogether. A data file names its own in a manifest's entry, so all manifests would have to be read, and
 an order takes a few bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
@@ -28,8 +31,8 @@ MOST_LISTS = 20_000
 """Manifest lists that are read for it: two weeks with a commit a minute. Of a longer history all specs stay."""
 
 
-def unused_schemas(metadata: TableMetadata) -> frozenset[int]:
-    """The schemas that may go."""
+def unused_schemas(metadata: TableMetadata, from_schema: int) -> frozenset[int]:
+    """The schemas that may go; from this one on all stay."""
     newest_first = sorted(metadata.schemas, key=lambda one: one.schema_id, reverse=True)
     staying = {one.schema_id for one in newest_first[:1]} | {metadata.current_schema_id}
     staying |= {one.schema_id for one in metadata.snapshots if one.schema_id is not None}
@@ -38,7 +41,7 @@ def unused_schemas(metadata: TableMetadata) -> frozenset[int]:
         if not schema.field_ids <= known:
             staying.add(schema.schema_id)
             known |= schema.field_ids
-    return frozenset(one.schema_id for one in newest_first) - staying
+    return frozenset(one.schema_id for one in newest_first if one.schema_id < from_schema) - staying
 
 
 def replaced_specs(metadata: TableMetadata) -> frozenset[int]:
@@ -57,22 +60,42 @@ def unused_specs(
     """The specs that no manifest has of the snapshots that stay once these are gone.
 
     Where a list cannot be read, all specs stay. No list is read where no spec may go, and none any more once each is seen to
-    be in use: the head's comes first, then the oldest.
+    be in use: first that of the snapshot after which writers may have begun, then the head's, then the oldest.
 
     Raises:
         Stopped: so it was wanted.
     """
     staying = [one for one in metadata.snapshots if one.snapshot_id not in going]
-    head = metadata.current_snapshot()
-    unused = replaced_specs(metadata)
+    head, least = metadata.current_snapshot(), writers_began_after(metadata, going)
+    if head is None or least is None:
+        return UnusedSpecs(snapshots=frozenset(one.snapshot_id for one in staying))
+    from_schema, unused = least.schema_id or 0, replaced_specs(metadata)
     try:
-        for some in ([head] if head else [], staying):
+        if unused:
+            last = max(next(iter(SnapshotFiles(io, is_stopped, threads).specs([least]))), default=0)
+            unused = frozenset(one for one in unused if one < last)
+        for some in ([head], staying):
             unused = without_used(unused, io, some, is_stopped, threads)
     except Stopped:
         raise
     except Exception as err:  # noqa: BLE001 (whatever a store may say: the expiry is not in question)
-        return UnusedSpecs(why=f"specs stay, because a manifest list cannot be read: {err}")
-    return UnusedSpecs(unused, frozenset(one.snapshot_id for one in staying))
+        return UnusedSpecs(
+            from_schema=from_schema, why=f"specs stay, because a manifest list cannot be read: {err}"
+        )
+    return UnusedSpecs(unused, from_schema, frozenset(one.snapshot_id for one in staying))
+
+
+def writers_began_after(metadata: TableMetadata, going: Collection[int]) -> Snapshot | None:
+    """The newest snapshot behind the head that is among those that go, else the oldest that is there without a gap."""
+    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
+    found = metadata.current_snapshot()
+    # Taken out as they are visited: damaged metadata may lead in a circle.
+    while found is not None and found.snapshot_id not in going:
+        parent = snapshots.pop(found.parent_snapshot_id or -1, None)
+        if parent is None:
+            break
+        found = parent
+    return found
 
 
 def without_used(
@@ -86,7 +109,9 @@ def without_used(
     """
     files = SnapshotFiles(io, is_stopped, threads)
     if specs and len(snapshots) > MOST_LISTS:
-        raise OSError(f"the table has {len(snapshots)} snapshots, more than {MOST_LISTS}")
+        raise OSError(
+            f"the table has {len(snapshots)} snapshots, and no more than {MOST_LISTS} lists are read"
+        )
     for start in range(0, len(snapshots), LISTS_AT_ONCE):
         for used in files.specs(snapshots[start : start + LISTS_AT_ONCE]) if specs else ():
             specs -= used

@@ -241,9 +241,9 @@ class Expire(StrictModel):
     clean_expired_metadata: bool = False
     """Whether schemas and partition specs that nothing uses any more are removed after an expiry. In use is what a snapshot
     names, on any branch or staged, and what one of its manifests has. The highest id of each stays, and of each column the
-    newest schema that has it. For tables whose metadata.json is mostly old schemas. Each writer must commit within
-    `keep_for`, or load the table again for each commit. One that still holds an older spec (Flink holds that of its start)
-    fails, or writes what nobody can read."""
+    newest schema that has it; so does what a writer may hold who began within `keep_for`. For tables whose metadata.json
+    is mostly old schemas. Each writer must commit rows within `keep_for`, or load the table again for each commit. One
+    that still holds an older spec (Flink holds that of its start) fails, or writes what nobody can read."""
 
 
 class Manifests(StrictModel):

@@ -25,9 +25,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class UnusedSpecs:
-    """Partition specs that no manifest has, of some snapshots."""
+    """Partition specs that no manifest has, of some snapshots, and which schemas may go beside them."""
 
     ids: frozenset[int] = frozenset()
+    from_schema: int = 0
+    """Schemas from this id on stay: somebody may still write by them."""
     snapshots: frozenset[int] = frozenset()
     """Whose manifest lists were read."""
     why: str = ""
