@@ -164,6 +164,16 @@ def test_a_boundary_that_came_after_the_rewrite_does_not_excuse_it() -> None:
         # Closed in the margin: the last look may have come after it.
         ((intent(55_000), intent(59_500, "closed")), Judged.PROVED),
         ((intent(55_000), intent(60_500, "closed")), Judged.BROKEN),
+        # One followed the other: there was no moment for an honest look.
+        (
+            (intent(55_000), intent(59_400, intent_id="i2"), intent(59_500, "closed")),
+            Judged.BROKEN,
+        ),
+        (
+            (intent(55_000), intent(59_500, "closed"), intent(59_600, intent_id="i2")),
+            Judged.PROVED,
+        ),
+        ((intent(55_000, expires_at_ms=59_500), intent(59_500, intent_id="i2")), Judged.BROKEN),
         # Within the margin nobody can tell whether we could have read it.
         ((intent(59_500),), Judged.PROVED),
         # It had expired, by its own word.

@@ -15,6 +15,13 @@ AUDIT = "audit/test_granted_windows.py::"
 
 MUTANTS = (
     Mutant(
+        "the audit passes over intents that follow each other",
+        "audit/intents.py",
+        "if not any(story.holds(key, at_ms, cap_ms) for story in stories):",
+        "if not held_by.holds(key, at_ms, cap_ms):",
+        "audit/test_cold_only.py::test_an_open_intent_makes_its_partitions_hot",
+    ),
+    Mutant(
         "a window that is over counts",
         "core/model/windows.py",
         "now_ms < self.until_ms\n            and ",
@@ -188,6 +195,20 @@ MUTANTS = (
         "            if self._room() <= 0:\n",
         "            if False:\n",
         ASKING + "test_no_more_tables_are_asked_for_than_there_are_slots_and_each_has_its_turn",
+    ),
+    Mutant(
+        "a writer is asked for what no budget lets begin",
+        "service/rounds/asking_windows.py",
+        "if left is None or one.bytes <= left",
+        "",
+        ASKING + "test_nor_where_the_budget_of_all_tables_is_spent",
+    ),
+    Mutant(
+        "a writer is asked for what no budget lets begin",
+        "service/rounds/asking_windows.py",
+        "if left is None or one.bytes <= left",
+        "",
+        ASKING + "test_nobody_is_asked_for_what_the_rest_of_a_budget_does_not_let_begin",
     ),
     Mutant(
         "a writer waits for a slot until its window is half over",

@@ -43,9 +43,15 @@ class Story:
         if not said or said[-1].intent.state == "closed":
             return False
         newest = said[-1]
-        if at_ms >= min(newest.intent.expires_at_ms, newest.at_ms + cap_ms):
+        if at_ms >= _over_at_ms(newest, cap_ms):
             return False
         return newest.intent.partitions is None or key in newest.intent.partitions
+
+    def turns_ms(self, cap_ms: int) -> Iterator[int]:
+        """When it may begin, or cease, to hold a partition."""
+        for message in self.messages:
+            yield message.at_ms
+            yield _over_at_ms(message, cap_ms)
 
     def attempts(self) -> Iterator[tuple[int, int]]:
         """From when to when each attempt ran that had to be made again."""
@@ -64,15 +70,23 @@ class Story:
 def open_meanwhile(history: Evidence, key: PartitionKey, commit: Commit) -> str | None:
     """The sentence about an intent that named a partition while a commit of ours was made, or None where there was none.
 
-    It was open in the whole margin before. One that was closed in it may have been closed before the last look.
+    At no moment of the margin before was the partition free. Where it was, the last look may have come then.
     """
-    looked_at_ms = commit.committed_at_ms - MARGIN_MS
-    for story in told_stories(history):
-        if all(
-            story.holds(key, at_ms, history.intent_cap_ms) for at_ms in (looked_at_ms, commit.committed_at_ms)
-        ):
-            return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before"
-    return None
+    cap_ms, stories = history.intent_cap_ms, told_stories(history)
+    looked_at_ms, made_at_ms = commit.committed_at_ms - MARGIN_MS, commit.committed_at_ms
+    held_by = next((story for story in stories if story.holds(key, looked_at_ms, cap_ms)), None)
+    if held_by is None:
+        return None
+    moments = {at_ms for story in stories for at_ms in story.turns_ms(cap_ms)}
+    for at_ms in (*(one for one in moments if looked_at_ms < one < made_at_ms), made_at_ms):
+        if not any(story.holds(key, at_ms, cap_ms) for story in stories):
+            return None
+    return f"the intent {held_by.intent_id} named it and was open {MARGIN_MS} ms before"
+
+
+def _over_at_ms(said: Said, cap_ms: int) -> int:
+    """When an intent is over of which nothing more is heard."""
+    return min(said.intent.expires_at_ms, said.at_ms + cap_ms)
 
 
 def told_stories(history: Evidence) -> tuple[Story, ...]:

@@ -352,6 +352,7 @@ class Wiring(Parts):
             flights=self.rounds.due.flights,
             confirm=self.rounds.confirm,
             begin=self.rounds.begin_in_window,
+            bytes_left=self.rounds.due.admission.bytes_left,
             jobs_at_once=self.config.executors.local.jobs_at_once,
             barrier=self.barrier,
             listen=self.listen,

@@ -101,8 +101,30 @@ def test_a_small_job_leaves_its_process_to_the_next_one_for_a_moment(
     monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.IDLE_S", 0)
     executor.poll()
 
+    psutil.wait_procs([process], 60)
     assert rewrites_of(os.getpid()) == []
     executor.stop()
+
+
+def test_the_loop_does_not_wait_for_a_process_that_is_sent_home(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = LocalExecutor()
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    (process,) = rewrites_of(os.getpid())
+    process.suspend()
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.IDLE_S", 0)
+
+    def waits(*_: Any) -> int:
+        raise AssertionError("it waited")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("isotherm.iceberg.compaction.process_executor.exit_code_of", waits)
+        assert executor.poll() == executor.poll() == []
+    executor.stop()
+
+    assert rewrites_of(os.getpid()) == []
 
 
 @pytest.mark.parametrize(("limit", "value"), [("SMALL_BYTES", 0), ("MOST_JOBS", 1)])

@@ -155,3 +155,11 @@ def test_a_table_that_was_passed_over_has_its_turn_though_nobody_writes_to_it(tm
     assert len(ours(asked_first)) == 1
     assert request.table_uuid in {uuid_of(one.table) for one in shops if one is not asked_first}
     service.stop()
+
+
+def test_nobody_is_asked_for_what_the_rest_of_a_budget_does_not_let_begin(shop, daemon):
+    """The writer would wait for nothing, and in place of those whose jobs may begin."""
+    daemon.rounds.due.admission.bytes_per_hour = 1
+    turns(daemon, 3)
+
+    assert shop.requests() == []

@@ -63,6 +63,8 @@ class LocalExecutor:
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, tuple[CompactionJob, str, Mapping[str, str]]] = {}
         self._idle: list[Worker] = []
+        self._leaving: list[Worker] = []
+        """Sent home: their lines are closed, and nobody has heard yet that they are gone."""
         self._server: ForkServer | None = None
         self._used_s = 0.0
         """When a job ended last."""
@@ -110,7 +112,7 @@ class LocalExecutor:
                 with suppress(ConnectionError):
                     worker.do(task, result)
                     return worker
-            _ended(worker)
+            self._send_home(worker)
         worker = self._forked()
         with suppress(ConnectionError):  # it is gone already, as the next look at it will show
             worker.do(task, result)
@@ -137,8 +139,9 @@ class LocalExecutor:
                 ended.append((job_id, result))
         ended += self._start_waiting()
         idle_s = monotonic_s() - self._used_s
-        if self._idle and idle_s > IDLE_S:
-            self._send_home()
+        while self._idle and idle_s > IDLE_S:
+            self._send_home(self._idle.pop())
+        self._leaving = [worker for worker in self._leaving if worker.poll() is None]
         if self._server is not None and not self._running and idle_s > WARM_S:
             self._cool_down()
         return ended
@@ -165,15 +168,17 @@ class LocalExecutor:
             running.worker.terminate()
         for job_id in list(self._running):
             self._end(job_id)
-        self._send_home()
+        while self._idle:
+            self._send_home(self._idle.pop())
+        while self._leaving:
+            exit_code_of(self._leaving.pop())
         self._cool_down()
 
-    def _send_home(self) -> None:
-        """End the processes that wait for a job."""
-        for worker in self._idle:
-            worker.terminate()
-        while self._idle:
-            _ended(self._idle.pop())
+    def _send_home(self, worker: Worker) -> None:
+        """End a process that waits for a job. Nobody waits until it is gone."""
+        worker.line.close()
+        worker.terminate()
+        self._leaving.append(worker)
 
     def _cool_down(self) -> None:
         if self._server is not None:

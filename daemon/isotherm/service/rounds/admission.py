@@ -56,8 +56,7 @@ class Admission:
         plans = [self._ready(planned) for planned in plans]
         if not any(planned.requests for planned in plans):
             return ()
-        now_ms, budget = self.now_ms(), self.bytes_per_hour
-        left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
+        now_ms, left = self.now_ms(), self._bytes_left()
         rooms = self.verdicts.rooms(plans, self.compactions.by_table(), self.served_at_ms)
         here, there = (self.jobs_at_once, self.cluster_jobs_at_once) if may_compact else (0, 0)
         admitted = admit(
@@ -74,6 +73,18 @@ class Admission:
         taken = {(one.table.uuid, one.executor) for one in admitted if one.decision.action is Action.COMPACT}
         self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
         return admitted
+
+    def bytes_left(self, uuid: str) -> int | None:
+        """What a compaction of a table may read now, by all budgets and the table's limits, or None where nothing limits it."""
+        room = self.verdicts.room(uuid, self.compactions.by_table(), {})
+        if room is not None and room.jobs == 0:
+            return 0
+        lefts = (self._bytes_left(), None if room is None else room.bytes)
+        return min((one for one in lefts if one is not None), default=None)
+
+    def _bytes_left(self) -> int | None:
+        budget = self.bytes_per_hour
+        return None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, self.now_ms())
 
     def _ready(self, planned: Plan) -> Plan:
         """The plan without what is set aside."""

@@ -62,6 +62,8 @@ class Windows:
     """Brings our row of a table to what the catalog has; whether there is a table of ours under the name."""
     begin: Callable[[Plan], int]
     """Begins what is due in a window, as far as there is room."""
+    bytes_left: Callable[[str], int | None]
+    """What a job of a table may read now, by uuid, or None where nothing limits it."""
     jobs_at_once: int
     barrier: Barrier
     listen: Listener
@@ -119,7 +121,13 @@ class Windows:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted or slots >= self.jobs_at_once:
             return False
-        wanted, writers = self.verdicts.asking(row, self.flights(table.uuid)), self._writers_of(row)
+        left, writers = self.bytes_left(table.uuid), self._writers_of(row)
+        # Of what no budget lets begin, its writers would wait for nothing.
+        wanted = [
+            one
+            for one in self.verdicts.asking(row, self.flights(table.uuid))
+            if left is None or one.bytes <= left
+        ]
         length_ms = resolved.policy.compact.ask_writer
         if not wanted or length_ms is None or not writers or not self.events.owns(table.uuid):
             return False
@@ -278,8 +286,6 @@ class Windows:
         times = self._unanswered.pop(uuid, 0) if is_deaf else 0
         if is_deaf:
             self._unanswered[uuid] = min(times + 1, MOST_DOUBLED)
-        elif end is WindowEnd.NO_SLOT:
-            self._asked_s.pop(uuid, None)  # its turn has not come yet
         self._not_before_s[uuid] = now_s + REST * waited_s * 2**times
         self.listen(WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs))
 

@@ -204,27 +204,34 @@ class Verdicts:
         served_at_ms: Mapping[tuple[str, ExecutorName], int],
     ) -> dict[str, Room]:
         """What the limits of each table's policy still allow, and when it was last served; all by uuid."""
-        rooms = {}
-        for planned in plans:
-            row = self._fold.table(planned.table.uuid)
-            resolved = None if row is None or not planned.requests else self.policy_of(row)
-            if resolved is not None:
-                work = resolved.policy.work
-                uuid, now_ms = planned.table.uuid, self._now_ms()
-                lefts = [
-                    max(limit - self._ledger.bytes_read_within(span_ms, now_ms, uuid), 0)
-                    for limit, span_ms in ((work.bytes_per_hour, HOUR_MS), (work.bytes_per_day, DAY_MS))
-                    if limit is not None
-                ]
-                jobs = None if work.jobs_at_once is None else max(work.jobs_at_once - running.get(uuid, 0), 0)
-                rooms[uuid] = Room(
-                    work.priority,
-                    jobs,
-                    min(lefts, default=None),
-                    {one: served_at_ms[uuid, one] for one in ExecutorName if (uuid, one) in served_at_ms},
-                    self.reads_per_day(uuid) or 0,
-                )
-        return rooms
+        found = {
+            planned.table.uuid: self.room(planned.table.uuid, running, served_at_ms)
+            for planned in plans
+            if planned.requests
+        }
+        return {uuid: room for uuid, room in found.items() if room is not None}
+
+    def room(
+        self, uuid: str, running: Mapping[str, int], served_at_ms: Mapping[tuple[str, ExecutorName], int]
+    ) -> Room | None:
+        """The same of one table, or None where no policy says."""
+        row = self._fold.table(uuid)
+        resolved = None if row is None else self.policy_of(row)
+        if resolved is None:
+            return None
+        work, now_ms = resolved.policy.work, self._now_ms()
+        lefts = [
+            max(limit - self._ledger.bytes_read_within(span_ms, now_ms, uuid), 0)
+            for limit, span_ms in ((work.bytes_per_hour, HOUR_MS), (work.bytes_per_day, DAY_MS))
+            if limit is not None
+        ]
+        return Room(
+            work.priority,
+            None if work.jobs_at_once is None else max(work.jobs_at_once - running.get(uuid, 0), 0),
+            min(lefts, default=None),
+            {one: served_at_ms[uuid, one] for one in ExecutorName if (uuid, one) in served_at_ms},
+            self.reads_per_day(uuid) or 0,
+        )
 
     def reads_per_day(self, uuid: str) -> float | None:
         """How often a table is read, or None where nobody has reported a scan of it."""
