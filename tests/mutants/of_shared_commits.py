@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         "small jobs of a table share the one that its policy allows",
         "service/rounds/admission.py",
-        "self.compactions.by_table()",
-        "{}",
+        "plans, self.compactions.by_table()",
+        "plans, {}",
         SERVICE + "test_a_policy_that_allows_one_job_at_once_means_one",
     ),
     Mutant(

@@ -201,13 +201,6 @@ MUTANTS = (
         "service/rounds/asking_windows.py",
         "if left is None or one.bytes <= left",
         "",
-        ASKING + "test_nor_where_the_budget_of_all_tables_is_spent",
-    ),
-    Mutant(
-        "a writer is asked for what no budget lets begin",
-        "service/rounds/asking_windows.py",
-        "if left is None or one.bytes <= left",
-        "",
         ASKING + "test_nobody_is_asked_for_what_the_rest_of_a_budget_does_not_let_begin",
     ),
     Mutant(
