@@ -160,6 +160,8 @@ def test_a_table_that_was_passed_over_has_its_turn_though_nobody_writes_to_it(tm
 def test_nobody_is_asked_for_what_the_rest_of_a_budget_does_not_let_begin(shop, daemon):
     """The writer would wait for nothing, and in place of those whose jobs may begin."""
     daemon.rounds.due.admission.bytes_per_hour = 1
+    shop.append()
     turns(daemon, 3)
-
     assert shop.requests() == []
+    daemon.rounds.due.admission.bytes_per_hour = None
+    asked(shop, daemon)
