@@ -146,6 +146,17 @@ MEASURED = {"sizes": {QUARANTINED.path: {7}}, "in_quarantine": {QUARANTINED.path
         ({"names": {"a.parquet"}, "young": {QUARANTINED.path}}, Finding.RESTORE, "needed_again"),
         # Somebody has added it where it lies now: it would be lost to him where it was.
         ({"names": {"a.parquet"}, "moved_names": {"a.parquet"}}, Finding.KEEP, "reached"),
+        # That was another one of this name: this one is needed.
+        (
+            {
+                "names": {"a.parquet"},
+                "moved_names": {"a.parquet"},
+                "named_at_origin": {QUARANTINED.path},
+                **MEASURED,
+            },
+            Finding.RESTORE,
+            "needed_again",
+        ),
         # To put it back deletes nothing, so nothing that holds back deletions holds that back.
         ({"names": {"a.parquet"}, "gc_enabled": False}, Finding.RESTORE, "needed_again"),
         ({"names": {"a.parquet"}, "seen_through": 13}, Finding.RESTORE, "needed_again"),

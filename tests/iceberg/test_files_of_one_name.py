@@ -4,6 +4,7 @@ from io import BytesIO
 
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table.statistics import StatisticsFile
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.quarantine import FOLDER, place_for
@@ -149,6 +150,7 @@ def test_the_sizes_at_a_place_and_whether_all_of_a_name_lie_in_others(locations,
         files.add(location, size_bytes)
 
     assert files.sizes_at("s3://lake/t/data/x/a") == sizes
+    assert files.has("s3://lake/t/data/x/a") is any("/x/a" in one for one in locations)
     there = {"s3://lake/t/data/y/a": 8}
     assert files.are_elsewhere("s3://lake/t/data/x/a", there.get) is are_elsewhere
 
@@ -164,3 +166,65 @@ def test_an_orphan_that_was_moved_unnoticed_stays_in_quarantine_where_its_name_i
     assert content(table, HOME) is None
     assert content(table, f"{FOLDER}/job/{HOME}") == data
     assert mark.path.endswith(f"{FOLDER}/job/{HOME}")
+
+
+def with_statistics(table, name, size_bytes):
+    """The table names a file of statistics, of this size."""
+    snapshot_id = table.current_snapshot().snapshot_id
+    with table.update_statistics() as change:
+        change.set_statistics(StatisticsFile(
+            snapshot_id=snapshot_id, statistics_path=path_of(table, name), file_size_in_bytes=size_bytes,
+            file_footer_size_in_bytes=10, blob_metadata=[],
+        ))  # fmt: skip
+    table.refresh()
+
+
+def test_of_two_files_of_statistics_the_one_of_the_size_that_the_table_says_comes_back(table):
+    name = "metadata/20261130.stats"
+    with_statistics(table, name, 100)
+    right = quarantined(table, name, b"r" * 100, "j1")
+    wrong = quarantined(table, name, b"w" * 37, "j2")
+
+    result = swept(table, right, wrong)
+
+    assert (result.restored, set(result.postponed)) == ((right.path,), {wrong.path})
+    assert content(table, name) == b"r" * 100
+
+
+def test_where_statistics_of_another_size_lie_those_in_quarantine_stay(table):
+    name = "metadata/20261130.stats"
+    with_statistics(table, name, 100)
+    right = quarantined(table, name, b"r" * 100)
+    put(table, name, b"w" * 37)
+
+    result = swept(table, right)
+
+    assert (result.gone, result.restored, set(result.postponed)) == ((), (), {right.path})
+
+
+def test_what_the_table_needs_comes_back_though_it_has_a_file_of_that_name_in_its_quarantine(table):
+    """Somebody has added one where it lies, and a slow writer has committed another partition's."""
+    data = named(table, HOME)
+    table.io.delete(path_of(table, HOME))
+    there = quarantined(table, OTHER, data, "j1")
+    table.add_files([there.path])
+    mark = quarantined(table, HOME, data, "j2")
+
+    result = swept(table, there, mark)
+
+    assert result.restored == (mark.path,)
+    assert result.kept[there.path].reason == "reached"
+    assert table.refresh().scan().to_arrow().num_rows == 6
+    # By its name alone one that the table has there is kept: its folder may have an alias.
+    older = quarantined(table, HOME, data, "j3")
+    assert swept(table, older).kept[older.path].reason == "reached"
+
+
+def test_what_the_table_names_in_both_places_stays_in_quarantine(table):
+    data = named(table, HOME)
+    table.io.delete(path_of(table, HOME))
+    mark = quarantined(table, HOME, data)
+    table.add_files([mark.path])
+
+    assert swept(table, mark).kept[mark.path].reason == "reached"
+    assert content(table, f"{FOLDER}/job/{HOME}") == data

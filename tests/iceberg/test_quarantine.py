@@ -421,3 +421,59 @@ def test_through_a_link_nothing_comes_back(tmp_path):
         put_back(table.io, f"file://{home}", f"file://{home}/{FOLDER}/j1/data/out/a.parquet")
     assert list((tmp_path / "elsewhere").iterdir()) == []
     lab.executor.stop()
+
+
+@pytest.mark.parametrize("cause", [Cause.ORPHAN, Cause.QUARANTINED])
+def test_through_a_folder_that_became_a_link_nothing_of_another_table_goes(tmp_path, cause):
+    lab = Lab(tmp_path)
+    table, other = lab.create(), lab.create("shop.other")
+    for one in (table, other):
+        lab.append(one, 1)
+    theirs = Path(other.refresh().inspect.files()["file_path"].to_pylist()[0].removeprefix("file://"))
+    name = f"data/x/{theirs.name}"
+    mark = (
+        quarantined(table, name)
+        if cause is Cause.QUARANTINED
+        else orphan(f"{table.metadata.location}/{name}")
+    )
+    folder_of_it = Path(mark.path.removeprefix("file://")).parent
+    folder_of_it.parent.mkdir(parents=True, exist_ok=True)
+    folder_of_it.symlink_to(theirs.parent)
+
+    result = swept(table, mark, to_quarantine=False)
+
+    assert (result.gone, set(result.postponed)) == ((), {mark.path})
+    assert "is a link" in result.postponed[mark.path]
+    assert theirs.exists()
+    lab.executor.stop()
+
+
+def test_a_name_that_is_no_text_is_no_file_of_ours(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    put(table, f"{FOLDER}/j1/data/a.parquet")
+    top = Path(table.metadata.location.removeprefix("file://")) / FOLDER
+    for name in (b"\xff.parquet", b"a?b.parquet"):
+        Path(os.fsdecode(bytes(top / "j1" / "data") + b"/" + name)).write_bytes(CONTENT)
+
+    found = [one.path for one in listed(table.io, table.metadata.location)]
+
+    assert found == [f"{table.metadata.location}/{FOLDER}/j1/data/a.parquet"]
+    lab.executor.stop()
+
+
+def test_into_a_table_that_was_made_in_the_place_of_another_nothing_comes_back(lab, table):
+    path, data = missed(table, "data/a.parquet")
+    mark = quarantined(table, "data/a.parquet")
+    put_at(table, mark, data)
+    before = table.refresh()
+    home = before.metadata.location
+    lab.catalog.drop_table("shop.orders")
+    lab.create()
+
+    own = Neighbours(own_folders(home, (), ("shop", "orders")))
+    result = sweep(before, Sweep(uuid_of(before), (mark,), {}, own, home=home, to_quarantine=True), never)
+
+    assert (result.restored, set(result.postponed)) == ((), {mark.path})
+    assert "the table was replaced" in result.postponed[mark.path]
+    assert content(table, path) is None

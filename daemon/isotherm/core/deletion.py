@@ -128,6 +128,9 @@ class Evidence:
     expiry left behind carries a number of its own, and goes also after a restore that a person has made."""
     moved_names: Collection[str] = ()
     """Of these names, those of files that the table has in its quarantine itself: somebody has added them there."""
+    named_at_origin: Collection[str] = ()
+    """Of files in quarantine that have one of those names, the ones that the table names where they were, and not where they
+    are: in its quarantine it has another one of that name."""
     sizes: Mapping[str, Collection[int]] = field(default_factory=dict)
     """By place, of files in quarantine that have such a name: the sizes of the files that the table may mean."""
     in_quarantine: Mapping[str, int] = field(default_factory=dict)
@@ -285,7 +288,9 @@ def _needed_again(mark: Mark, evidence: Evidence) -> Verdict | None:
     It is put back whatever else stands against a deletion, because that deletes nothing.
     """
     name = name_of(mark.path)
-    if name not in evidence.names or name in evidence.moved_names or mark.path in evidence.elsewhere:
+    if name not in evidence.names or mark.path in evidence.elsewhere:
+        return None
+    if name in evidence.moved_names and mark.path not in evidence.named_at_origin:
         return None
     sizes, needed = evidence.sizes.get(mark.path, ()), "it is needed where it was"
     here, there = evidence.in_quarantine.get(mark.path), evidence.at_origin.get(mark.path)

@@ -68,8 +68,10 @@ class Taking:
             OSError: the store refuses, or does not answer.
         """
         home, target = self.wanted.home, self.targets.get(path)
-        if home is not None and target is not None:
-            check_links(home, path, target)
+        if home is not None and self._causes[path] in FOUND:
+            # It was found below the table's location: a folder of it may have become a link since.
+            check_links(home, path, *(() if target is None else (target,)))
+        if target is not None:
             try:
                 size_bytes = move(
                     io, path, target, lambda: not is_late(), whole=self._copied, step=self._step

@@ -27,6 +27,10 @@ class NamedFiles:
         if size_bytes is not None:
             sizes.add(size_bytes)
 
+    def has(self, path: str) -> bool:
+        """Whether the table names a file at this very place."""
+        return any(_is_same(path, location) for location in self._by_name.get(name_of(path), {}))
+
     def sizes_at(self, path: str) -> frozenset[int]:
         """The sizes that a file must have to be the one which the table names here, or, where it names none here, anywhere."""
         there = self._by_name.get(name_of(path), {})
@@ -43,7 +47,7 @@ class NamedFiles:
             size_of: gives the size of a file, or None where there is none; may raise what a store says.
         """
         there = self._by_name.get(name_of(path), {})
-        if not there or any(_is_same(path, location) for location in there):
+        if not there or self.has(path):
             return False
         found = ((size_of(location), sizes) for location, sizes in there.items())
         return all(size_bytes is not None and fits(size_bytes, sizes) for size_bytes, sizes in found)

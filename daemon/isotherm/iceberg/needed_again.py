@@ -35,6 +35,8 @@ class NeededAgain:
     """By place."""
     at_origin: dict[str, int] = field(default_factory=dict)
     """By place: what lies where it was."""
+    named_at_origin: set[str] = field(default_factory=set)
+    """Places of those that the table names where they were, and not where they are."""
     elsewhere: set[str] = field(default_factory=set)
     """Places of those that the table does not need where they were: its files of that name lie in other places."""
 
@@ -98,6 +100,8 @@ def _compare(
             raise Stopped
         place, origin = both
         found.sizes[place] = files.sizes_at(origin)
+        if files.has(origin) and not files.has(place):
+            found.named_at_origin.add(place)
         # A store that does not say has not shown that nobody needs it.
         with suppress(Exception):
             if files.are_elsewhere(origin, lambda location: size_of(table.io, location)):

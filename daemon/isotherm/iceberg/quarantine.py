@@ -16,6 +16,7 @@ from isotherm.clients.moving import (
     link_below,
     remove_empty_folders,
 )
+from isotherm.contract.paths import is_plain
 from isotherm.core.deletion import Cause, name_of
 from isotherm.core.orphan_findings import TOLD, Orphan, is_orphan_by_name
 from isotherm.core.quarantine import folder_in, origin_of, place_for
@@ -27,6 +28,8 @@ from isotherm.service.ports import Sweep
 def listed(io: FileIO, home: str, is_stopped: IsStopped = never) -> Iterator[Orphan]:
     """The files that lie in a table's quarantine, one after another.
 
+    What has a name that is no UTF-8, or that programs read in two ways, nothing of ours has moved there, or could move.
+
     Raises:
         OSError: the store does not answer, or refuses.
         Stopped: so it was wanted.
@@ -36,9 +39,11 @@ def listed(io: FileIO, home: str, is_stopped: IsStopped = never) -> Iterator[Orp
         if is_stopped():
             raise Stopped
         for file in some:
-            origin = origin_of(top + file.name, home)
-            if origin is not None and is_orphan_by_name(origin.removeprefix(home.rstrip("/") + "/")):
-                yield Orphan(top + file.name, file.size_bytes, file.written_at_ms)
+            place = top + file.name
+            origin = origin_of(place, home)
+            is_one = origin is not None and is_orphan_by_name(origin.removeprefix(home.rstrip("/") + "/"))
+            if is_one and is_plain(place):
+                yield Orphan(place, file.size_bytes, file.written_at_ms)
 
 
 @dataclass(slots=True)

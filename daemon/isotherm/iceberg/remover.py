@@ -260,6 +260,7 @@ def gathered(
         sizes=again.sizes,
         in_quarantine=again.in_quarantine,
         at_origin=again.at_origin,
+        named_at_origin=again.named_at_origin,
         elsewhere=again.elsewhere,
         known_through=wanted.known_through,
         young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads) | wanted.not_over,

@@ -109,11 +109,15 @@ def restored(
     if home is None or not (back or half):
         return result
     try:
-        io = table.catalog.load_table(table.name()).io
+        now = table.catalog.load_table(table.name())
     except Exception as err:  # noqa: BLE001 (whatever keeps us from it, nothing was moved)
         why = f"it is needed where it was, and the table cannot be loaded: {type(err).__name__}: {err}"
         result.postponed.update(dict.fromkeys(back, why))
         return result
+    if str(now.metadata.table_uuid) != wanted.uuid:
+        result.postponed.update(dict.fromkeys(back, "the table was replaced while it was looked at"))
+        return result
+    io = now.io
 
     def put(places: Sequence[str]) -> None:
         if is_stopped():

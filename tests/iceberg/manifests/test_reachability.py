@@ -18,11 +18,12 @@ from pyiceberg.manifest import ManifestContent
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.iceberg.manifests.reachability import left_behind, reached
+from isotherm.iceberg.manifests.reachability import left_behind, reached, sizes_named
 from isotherm.iceberg.manifests.writing import added, existing, write_manifest, write_manifest_list
 from isotherm.iceberg.threads import Threads
 
@@ -226,3 +227,29 @@ def test_after_a_rewrite_of_all_manifests_no_path_of_the_table_is_held(table: Ta
 
     assert set(left) == {history.made[0].snapshot.manifest_list, *(one.manifest_path for one, _ in old)}
     assert peak_bytes < 500 * each * count, "a path is some 280 bytes, and there were three of each"
+
+
+def test_of_statistics_the_metadata_says_the_size(table: Table) -> None:
+    metadata = table.metadata.model_copy(
+        update={
+            "statistics": [
+                StatisticsFile(
+                    snapshot_id=1,
+                    statistics_path="s3a://lake/t/a.stats",
+                    file_size_in_bytes=7,
+                    file_footer_size_in_bytes=3,
+                    blob_metadata=[],
+                )
+            ],
+            "partition_statistics": [
+                PartitionStatisticsFile(
+                    snapshot_id=1, statistics_path=f"s3://lake/t/{name}", file_size_in_bytes=8
+                )
+                for name in ("b.parquet", "c.parquet")
+            ],
+        }
+    )
+
+    found = list(sizes_named(metadata, table.io, {"s3://lake/t/a.stats", "s3://lake/t/b.parquet"}))
+
+    assert found == [("s3://lake/t/a.stats", 7), ("s3://lake/t/b.parquet", 8)]

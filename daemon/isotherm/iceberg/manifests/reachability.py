@@ -188,12 +188,14 @@ def sizes_named(
     is_stopped: IsStopped = never,
     threads: Threads = THREADS,
 ) -> Iterator[tuple[str, int]]:
-    """Of files that retained snapshots reach, the sizes that manifests and their lists say; some more than once.
+    """Of files that retained snapshots reach, the sizes that manifests, their lists, and the metadata say; some more than once.
 
     Raises:
         OSError, UnreadableError: a list or manifest cannot be read.
         Stopped: so it was wanted.
     """
+    for one in (*metadata.statistics, *metadata.partition_statistics):
+        yield from ((path, one.file_size_in_bytes) for path in among([one.statistics_path], wanted))
     files = SnapshotFiles(io, is_stopped, threads)
     looked_at: dict[str, Named] = {}
     for start in range(0, len(metadata.snapshots), LISTS_AT_ONCE):
