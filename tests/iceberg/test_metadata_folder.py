@@ -234,17 +234,17 @@ def test_versions_of_other_names_are_looked_at_too(lab, name):
     assert "its last sequence number is 12, not 8" in against(table)[Cause.ORPHAN]
 
 
-def test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone(lab):
+def test_the_metadata_of_another_table_keeps_orphans_and_quarantine_until_it_is_known_to_be_gone(lab):
     """One was renamed, and another made in its place: by its old name, in its old folder."""
     table, other = filled(lab), filled(lab, name="shop.other")
     for one in folder(other).glob("*.metadata.json"):
         shutil.copy(one, folder(table))
 
     found = against(table)
-    assert set(found) == {Cause.ORPHAN}
+    assert set(found) == {Cause.ORPHAN, Cause.QUARANTINED}
     assert f"is of another table, {uuid_of(other)}" in found[Cause.ORPHAN]
     # Its last commit was just now: another catalog may have it.
-    assert against(table, gone={uuid_of(other)}).keys() == {Cause.ORPHAN}
+    assert against(table, gone={uuid_of(other)}).keys() == {Cause.ORPHAN, Cause.QUARANTINED}
 
     for one in folder(other).glob("*.metadata.json"):
         older = re.sub(

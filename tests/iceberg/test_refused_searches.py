@@ -1,5 +1,6 @@
 """Where a table or its folders are not what they were, a search finds nothing, and says why."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from isotherm.core.orphan_findings import Refused
 from isotherm.core.quarantine import FOLDER
 from isotherm.iceberg import orphan_search
 from isotherm.iceberg.orphan_search import find
+from support.lab import uuid_of
 from support.search_alone import put, search_of
 
 
@@ -109,3 +111,22 @@ def test_what_lies_in_the_place_of_another_table_is_not_told_as_its_quarantine(o
     on_disk.create()
 
     assert find(table, wanted).quarantine is None
+
+
+def test_other_tables_are_told_also_where_the_catalog_does_not_know_all_of_this_one(on_disk):
+    table, other = on_disk.create(), on_disk.create("shop.other")
+    for one in (table, other):
+        for hour in range(4):
+            on_disk.append(one, hour)
+    mine, theirs = (
+        sorted(Path(one.refresh().metadata_location.removeprefix("file://")).parent.glob("*.json"))
+        for one in (table, other)
+    )
+    shutil.copy(theirs[-1], mine[0].parent)
+    on_disk.catalog.drop_table("shop.orders")
+    table = on_disk.catalog.register_table("shop.orders", f"file://{mine[1]}")
+
+    result = find(table, search_of(table))
+
+    assert "is further than the catalog's version" in result.refusal.why
+    assert result.strangers == {uuid_of(other)}

@@ -142,9 +142,65 @@ MUTANTS = (
     Mutant(
         "through a link a file leaves its table's location",
         "iceberg/delete_or_move.py",
-        "            check_links(home, path, target)\n",
-        "",
+        "check_links(home, path, *(() if target is None else (target,)))",
+        "check_links(home, path)",
         DAYS + "test_through_a_link_nothing_is_moved_out_of_the_table",
+    ),
+    Mutant(
+        "through a link a file of another table goes from quarantine",
+        "iceberg/delete_or_move.py",
+        "if home is not None and self._causes[path] in FOUND:",
+        "if home is not None and self._causes[path] is Cause.ORPHAN:",
+        STORE + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[quarantined]",
+    ),
+    Mutant(
+        "through a link a file of another table goes as an orphan",
+        "iceberg/delete_or_move.py",
+        "if home is not None and self._causes[path] in FOUND:",
+        "if home is not None and (target is not None or self._causes[path] is Cause.QUARANTINED):",
+        STORE + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[orphan]",
+    ),
+    Mutant(
+        "of statistics any size is the right one",
+        "iceberg/manifests/reachability.py",
+        "for path in among([one.statistics_path], wanted))",
+        "for path in set[str]())",
+        NAMES + "test_of_two_files_of_statistics_the_one_of_the_size_that_the_table_says_comes_back",
+    ),
+    Mutant(
+        "of statistics of partitions any size is the right one",
+        "iceberg/manifests/reachability.py",
+        "for one in (*metadata.statistics, *metadata.partition_statistics):\n        yield from",
+        "for one in metadata.statistics:\n        yield from",
+        "iceberg/manifests/test_reachability.py::test_of_statistics_the_metadata_says_the_size",
+    ),
+    Mutant(
+        "what the table needs stays away because it has another file of that name in its quarantine",
+        "core/deletion.py",
+        "if name in evidence.moved_names and mark.path not in evidence.named_at_origin:",
+        "if name in evidence.moved_names:",
+        RULES + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
+    ),
+    Mutant(
+        "what the table names in its quarantine and where it was is taken from there",
+        "iceberg/needed_again.py",
+        "if files.has(origin) and not files.has(place):",
+        "if files.has(origin):",
+        NAMES + "test_what_the_table_names_in_both_places_stays_in_quarantine",
+    ),
+    Mutant(
+        "a name that is no text ends each search",
+        "iceberg/quarantine.py",
+        "if is_one and is_plain(place):",
+        "if is_one:",
+        STORE + "test_a_name_that_is_no_text_is_no_file_of_ours",
+    ),
+    Mutant(
+        "a file comes back into a table that was made in the place of its own",
+        "iceberg/restoring.py",
+        "    if str(now.metadata.table_uuid) != wanted.uuid:\n",
+        "    if False:\n",
+        STORE + "test_into_a_table_that_was_made_in_the_place_of_another_nothing_comes_back",
     ),
     Mutant(
         "through a link a file comes back elsewhere",
@@ -505,15 +561,15 @@ MUTANTS = (
     Mutant(
         "a search that is refused tells nothing of the quarantine",
         "iceberg/orphan_search.py",
-        "return Refused(refusal, strangers, tuple(inside.files or ()) if is_ours else None)",
-        "return Refused(refusal, strangers)",
+        "return replace(result, quarantine=tuple(inside.files or ()) if is_ours else None)",
+        "return result",
         UNKNOWN
         + "test_what_the_table_needs_comes_back_though_no_search_may_be_made_and_the_ledger_does_not_know_it[history]",
     ),
     Mutant(
         "what lies in the place of another table is taken for this one's quarantine",
         "iceberg/orphan_search.py",
-        "is_ours = inside.is_listed and refusal.reason is not Reason.GONE",
+        "is_ours = inside.is_listed and result.refusal.reason is not Reason.GONE",
         "is_ours = inside.is_listed",
         "iceberg/test_refused_searches.py::"
         "test_what_lies_in_the_place_of_another_table_is_not_told_as_its_quarantine",
@@ -525,6 +581,28 @@ MUTANTS = (
         "search = replace(search, cause=Cause.OLD_VERSION)",
         UNKNOWN
         + "test_what_the_table_needs_comes_back_though_no_search_may_be_made_and_the_ledger_does_not_know_it[gc.enabled]",
+    ),
+    Mutant(
+        "what is in quarantine goes though the metadata of another table lies in the folder",
+        "iceberg/metadata_folder.py",
+        "return dict.fromkeys((Cause.ORPHAN, Cause.QUARANTINED), self.strangers.why)",
+        "return dict.fromkeys((Cause.ORPHAN,), self.strangers.why)",
+        DAYS + "test_where_the_metadata_of_another_table_lies_in_the_folder_nothing_goes_from_quarantine",
+    ),
+    Mutant(
+        "what a table had in quarantine that was here before is taken for this one's",
+        "service/jobs/quarantine.py",
+        "has_strangers = isinstance(result, Refused) and bool(result.strangers)",
+        "has_strangers = False",
+        UNKNOWN + "test_what_may_be_in_the_quarantine_of_a_table_that_was_here_before_is_not_taken_over",
+    ),
+    Mutant(
+        "a table that was here before is not seen beside another history of this one",
+        "iceberg/orphan_search.py",
+        'f"in its metadata folder {beside.history}"), uuids)',
+        'f"in its metadata folder {beside.history}"))',
+        "iceberg/test_refused_searches.py::"
+        "test_other_tables_are_told_also_where_the_catalog_does_not_know_all_of_this_one",
     ),
     Mutant(
         "a quarantine is listed all the time",

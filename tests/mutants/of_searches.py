@@ -59,7 +59,7 @@ MUTANTS = (
         "one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS",
         "one.said.uuid not in gone",
         "iceberg/test_metadata_folder.py::"
-        "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
+        "test_the_metadata_of_another_table_keeps_orphans_and_quarantine_until_it_is_known_to_be_gone",
     ),
     Mutant(
         "what a refused commit left is named one at a time",
@@ -167,7 +167,7 @@ MUTANTS = (
         "if one.said.uuid not in gone or one.said.updated_ms >= before_ms - LIVES_MS:",
         "if False:",
         "iceberg/test_metadata_folder.py::"
-        "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
+        "test_the_metadata_of_another_table_keeps_orphans_and_quarantine_until_it_is_known_to_be_gone",
     ),
     Mutant(
         "what is committed while the folder is looked at counts as another history",

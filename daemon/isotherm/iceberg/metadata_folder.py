@@ -70,7 +70,10 @@ class Beside:
         """Why nothing that was found may go, by cause."""
         if self.history is not None:
             return dict.fromkeys(FOUND, self.history)
-        return {} if self.strangers is None else {Cause.ORPHAN: self.strangers.why}
+        if self.strangers is None:
+            return {}
+        # What lies in the quarantine of a table that was here before is that one's, and it may need it.
+        return dict.fromkeys((Cause.ORPHAN, Cause.QUARANTINED), self.strangers.why)
 
 
 def beside(

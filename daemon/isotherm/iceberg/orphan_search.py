@@ -26,7 +26,6 @@ from isotherm.core.orphan_findings import (
     Found,
     Orphan,
     Refused,
-    Strangers,
     Unneeded,
     is_old_version_by_name,
     is_orphan_by_name,
@@ -68,35 +67,33 @@ def find(
         Stopped: so it was wanted.
     """
     inside = Inside(wanted.quarantined)
-    result: Found | Refusal | Strangers
+    result: Found | Refused
     try:
         if wanted.cause in {Cause.ORPHAN, Cause.QUARANTINED}:
             # Who lets nobody list it is told so; what is in the table's own two folders is found all the same.
             inside.look(table.io, wanted.home, is_stopped)
         result = _found(table, wanted, inside, is_stopped, threads)
     except (OSError, UnreadableError) as err:
-        result = Refusal(Reason.STORAGE, f"what is needed cannot be read: {err}")
+        result = Refused(Refusal(Reason.STORAGE, f"what is needed cannot be read: {err}"))
     except NotImplementedError as err:
-        result = Refusal(Reason.UNSUPPORTED, str(err))
+        result = Refused(Refusal(Reason.UNSUPPORTED, str(err)))
     if isinstance(result, Found):
         return result
-    strangers = result.uuids if isinstance(result, Strangers) else frozenset[str]()
-    refusal = result.refusal if isinstance(result, Strangers) else result
     # Where another table is in the place of this one, what lies there may be that one's.
-    is_ours = inside.is_listed and refusal.reason is not Reason.GONE
-    return Refused(refusal, strangers, tuple(inside.files or ()) if is_ours else None)
+    is_ours = inside.is_listed and result.refusal.reason is not Reason.GONE
+    return replace(result, quarantine=tuple(inside.files or ()) if is_ours else None)
 
 
 def _found(
     table: Table, wanted: Search, inside: Inside, is_stopped: IsStopped, threads: Threads
-) -> Found | Refusal | Strangers:
+) -> Found | Refused:
     if wanted.cause is Cause.QUARANTINED:
-        return Refusal(Reason.GC_DISABLED, GC_DISABLED)
+        return Refused(Refusal(Reason.GC_DISABLED, GC_DISABLED))
     unreached, others = Numbered(), Others(wanted.home)
     for _, file in _listed(table.io, wanted, is_stopped, others.add):
         unreached.add_all([name_of(file.name)])
         if len(unreached) > MOST:
-            return Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files")
+            return Refused(Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files"))
     now = table.catalog.load_table(table.name())
     if (against := _against(now, wanted, is_stopped, threads)) is not None:
         return against
@@ -132,14 +129,16 @@ def _missed(
     named: NamedFiles,
     threads: Threads,
 ) -> frozenset[str]:
-    """Of files in quarantine that have one of these names, those where none lies where they were, and the table may mean them."""
+    """Of files in quarantine that have one of these names, those where none lies where they were, and the table may mean them.
+
+    What it names in its quarantine stays there.
+    """
 
     def is_missed(place: str) -> bool:
         origin = origin_of(place, home) or place
         with suppress(Exception):
-            return size_of(io, origin) is None and not named.are_elsewhere(
-                origin, lambda one: size_of(io, one)
-            )
+            is_there = named.has(place) or size_of(io, origin) is not None
+            return not is_there and not named.are_elsewhere(origin, lambda one: size_of(io, one))
         return False
 
     places = [one.path for one in files if name_of(one.path) in names]
@@ -191,10 +190,20 @@ def _unreached(
     return Found(listed, listed_bytes, files, size_bytes, oldest, frozenset(held))
 
 
-def _against(
-    now: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
-) -> Refusal | Strangers | None:
+def _against(now: Table, wanted: Search, is_stopped: IsStopped, threads: Threads) -> Refused | None:
     """Why nothing in the folders of a table is looked at."""
+    if (refusal := _against_table(now, wanted)) is not None:
+        return Refused(refusal)
+    beside = metadata_folder.beside(now, wanted.home, wanted.gone, wanted.before_ms, is_stopped, threads)
+    strangers = beside.strangers if wanted.cause is Cause.ORPHAN else None
+    uuids = frozenset[str]() if strangers is None else strangers.uuids
+    if beside.history is not None:
+        return Refused(Refusal(Reason.OTHER_HISTORY, f"in its metadata folder {beside.history}"), uuids)
+    return None if strangers is None else Refused(strangers.refusal, uuids)
+
+
+def _against_table(now: Table, wanted: Search) -> Refusal | None:
+    """What the table itself shows against it."""
     if str(now.metadata.table_uuid) != wanted.uuid:
         return Refusal(
             Reason.GONE, f"{name_from(now.name())} is another table now: {now.metadata.table_uuid}"
@@ -207,10 +216,7 @@ def _against(
         return Refusal(Reason.STALE, why)
     if why := misplaced_table(now.metadata):
         return Refusal(Reason.LOCATION, why)
-    beside = metadata_folder.beside(now, wanted.home, wanted.gone, wanted.before_ms, is_stopped, threads)
-    if beside.history is not None:
-        return Refusal(Reason.OTHER_HISTORY, f"in its metadata folder {beside.history}")
-    return beside.strangers if wanted.cause is Cause.ORPHAN else None
+    return None
 
 
 def _needed(

@@ -1,6 +1,7 @@
 """Orphans are moved into a table's quarantine, wait there, and are deleted for good or put back."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -307,4 +308,21 @@ def test_through_a_link_nothing_is_moved_out_of_the_table(lab_of, tmp_path):
 
     assert all(path.exists() for path in planted)
     assert list(elsewhere.iterdir()) == []
+    service.stop()
+
+
+def test_where_the_metadata_of_another_table_lies_in_the_folder_nothing_goes_from_quarantine(lab_of):
+    lab = lab_of(QUARANTINE)
+    table, other = filled(lab), filled(lab, "shop.others")
+    service = started(lab)
+    late = missed(lab, service, table)
+    theirs = max((home(other) / "metadata").glob("*.metadata.json"))
+    version = Path(shutil.copy(theirs, home(table) / "metadata"))
+    pass_by(lab, service, 10)
+
+    assert set(inside(table)) == {"data/gone.parquet"}
+    assert late.exists()  # what this table needs comes back all the same
+    version.unlink()
+    pass_by(lab, service, 3)
+    assert inside(table) == {}
     service.stop()

@@ -1,5 +1,8 @@
 """A daemon whose ledger does not know what is in a table's quarantine finds it by listing, and puts back what is needed."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from isotherm.core import observations as seen
@@ -115,4 +118,26 @@ def test_what_is_put_into_a_quarantine_by_hand_is_known_at_the_next_listing(lab_
 
     assert in_quarantine(service) == 1
     assert (home(table) / FOLDER / "j/data/a.parquet").exists()
+    service.stop()
+
+
+def test_what_may_be_in_the_quarantine_of_a_table_that_was_here_before_is_not_taken_over(lab_of):
+    lab = lab_of(QUARANTINE)
+    table, other = filled(lab), filled(lab, "shop.others")
+    (file,) = plant(table, f"{FOLDER}/j/data/a.parquet")
+    theirs = max((home(other) / "metadata").glob("*.metadata.json"))
+    version = Path(shutil.copy(theirs, home(table) / "metadata"))
+    service = started(lab)
+    pass_by(lab, service, 8)
+    assert in_quarantine(service) == 0
+    assert file.exists()
+    # A person says that it is gone: only from then on the time of what is here passes.
+    version.unlink()
+    pass_by(lab, service, 2)
+
+    assert in_quarantine(service) == 1
+    pass_by(lab, service, 2)
+    assert file.exists()
+    pass_by(lab, service, 5)
+    assert not file.exists()
     service.stop()

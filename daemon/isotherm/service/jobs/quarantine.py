@@ -82,7 +82,8 @@ class Quarantine:
 
         Args:
             operation: the search.
-            result: what it found. Where it was refused, whatever is there is looked at, because the table may need it.
+            result: what it found. Where it was refused, whatever is there is looked at, because the table may need it. But
+                where metadata of another table lies in the folder, what the ledger does not know may be that one's.
             seen: how far the table had come.
             policy: the table's.
             now_ms: the time.
@@ -90,7 +91,8 @@ class Quarantine:
         uuid, since_ms = operation.table.uuid, operation.started_at_ms
         found = result if isinstance(result, Found) else None
         listed = {one.path: one.size_bytes for one in result.quarantine or ()}
-        if seen is not None:
+        has_strangers = isinstance(result, Refused) and bool(result.strangers)
+        if seen is not None and not has_strangers:
             over_ms = until_ms(uuid, policy, now_ms)
             left = iter(listed.items())
             while some := dict(islice(left, FILES_AT_ONCE)):
