@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.commands.inspector import Inspector
+from isotherm.commands.restore import RestoreAnswer, _print
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.quarantine import FOLDER
 from isotherm.runtime.config import load_config
@@ -129,6 +131,44 @@ def test_while_a_table_is_left_alone_no_put_back_is_promised(ask, lab):
     said = " ".join(ask("shop.orders").stdout.split())
 
     assert "nobody puts them back until that is over: the table is halted: mismatch: rows" in said
+
+
+@pytest.mark.parametrize("left", ["off", "paused", "off and gc.enabled"])
+def test_where_no_search_may_be_made_and_nobody_puts_back_that_is_said(ask, lab, left):
+    ledger = Ledger(lab.root / "state" / "ledger.db")
+    ledger.see(uuid_of(lab.table), 99, lab.now_ms())  # its history went back
+    if left == "paused":
+        pause = Hold(HoldKind.PAUSE, uuid_of(lab.table), "shop.orders", "by hand", lab.now_ms())
+        ledger.hold(pause, told=True)
+    else:
+        (lab.root / "policies" / "all.yaml").write_text(POLICY.replace("MODE", "off"))
+    ledger.close()
+    if "gc.enabled" in left:
+        with lab.table.transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+    (note,) = json.loads(ask("shop.orders", "-o", "json").stdout)["notes"][-1:]
+
+    assert note.startswith("Whether the table needs some of these was not looked at; nobody puts them back")
+    assert ("paused: by hand" if left == "paused" else "orphans.mode: off") in note
+
+
+def test_where_another_tables_metadata_lies_here_the_daemon_proves_what_it_knows(ask, lab):
+    other = filled(lab, "shop.others")
+    shutil.copy(max((home(other) / "metadata").glob("*.metadata.json")), home(lab.table) / "metadata")
+    answer = json.loads(ask("shop.orders", "-o", "json").stdout)
+
+    assert "The daemon proves that of those that it knows" in answer["notes"][-1]
+
+
+def test_what_is_not_back_is_not_said_to_be_in_quarantine(capsys):
+    """Somebody was faster, or took it away again."""
+    _print(
+        RestoreAnswer("shop.orders", (), {"s3://b/t/_isotherm_quarantine/j/data/a": "it is there no more"})
+    )
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert "could not be restored: s3://b/t/_isotherm_quarantine/j/data/a: it is there no more" in said
+    assert "stays" not in said
 
 
 def test_where_no_search_may_be_made_what_lies_in_quarantine_is_listed_all_the_same(ask, lab):

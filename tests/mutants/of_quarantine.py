@@ -10,6 +10,7 @@ DAYS = "service/jobs/test_quarantine.py::"
 NAMES = "iceberg/test_files_of_one_name.py::"
 UNKNOWN = "service/jobs/test_unknown_quarantine.py::"
 LEDGER = "store/test_quarantine.py::"
+CLOCKS = "service/jobs/test_changed_while_sweeping.py::"
 
 MUTANTS = (
     Mutant(
@@ -603,6 +604,97 @@ MUTANTS = (
         'f"in its metadata folder {beside.history}"))',
         "iceberg/test_refused_searches.py::"
         "test_other_tables_are_told_also_where_the_catalog_does_not_know_all_of_this_one",
+    ),
+    Mutant(
+        "a put-back is promised that the policy prevents where no search is made",
+        "commands/orphans.py",
+        '    if not_put_back is not None:\n        return f"{NOT_LOOKED_AT}; nobody',
+        '    if False:\n        return f"{NOT_LOOKED_AT}; nobody',
+        "commands/test_restore.py::test_where_no_search_may_be_made_and_nobody_puts_back_that_is_said",
+    ),
+    Mutant(
+        "what was moved is as old as a clock says that has jumped meanwhile",
+        "service/jobs/deletions.py",
+        "return sweeping.began_ms + int((self.monotonic_s() - sweeping.began_s) * 1000)",
+        "return self.now_ms()",
+        CLOCKS + "test_what_is_moved_while_a_clock_jumps_back_stays_for_the_whole_time",
+    ),
+    Mutant(
+        "what was moved by a clock that was ahead never comes back",
+        "service/jobs/quarantine.py",
+        "self.ledger.there_by_now(uuid, ahead, now_ms)",
+        "pass",
+        CLOCKS + "test_what_a_clock_that_was_ahead_has_dated_comes_back_where_it_is_needed",
+    ),
+    Mutant(
+        "a sweep goes on though the policy keeps longer by now",
+        "service/jobs/deletions.py",
+        "if not (is_ours and may_go) or self._keeps_longer(uuid, sweeping):",
+        "if not (is_ours and may_go):",
+        CLOCKS + "test_a_policy_that_keeps_longer_by_now_stops_what_goes_by_the_one_before",
+    ),
+    Mutant(
+        "what goes from quarantine goes on though its time is longer by now",
+        "core/policy/kept_longer.py",
+        "now.keep_for > then.keep_for",
+        "False",
+        "core/policy/test_kept_longer.py::test_what_keeps_longer_than_the_policy_before",
+    ),
+    Mutant(
+        "orphans go though they must be older by now",
+        "core/policy/kept_longer.py",
+        "now.older_than > then.older_than",
+        "False",
+        "core/policy/test_kept_longer.py::test_what_keeps_longer_than_the_policy_before",
+    ),
+    Mutant(
+        "old versions go though they must be older by now",
+        "core/policy/kept_longer.py",
+        "policy.metadata.older_than > before.metadata.older_than",
+        "False",
+        "core/policy/test_kept_longer.py::test_what_keeps_longer_than_the_policy_before",
+    ),
+    Mutant(
+        "orphans go for good though the policy has a quarantine by now",
+        "core/policy/kept_longer.py",
+        "now.mode is not then.mode and not",
+        "False and not",
+        "core/policy/test_kept_longer.py::test_what_keeps_longer_than_the_policy_before",
+    ),
+    Mutant(
+        "with gc.enabled=false files are put back though a person has switched that off",
+        "core/policy/precedence.py",
+        'if name != "orphans.mode" or self.values.get(name) is not Mode.OFF:',
+        "if True:",
+        "core/policy/test_precedence.py::test_who_has_switched_the_search_for_orphans_off_is_known",
+    ),
+    Mutant(
+        "with gc.enabled=false what the table needs stays away",
+        "core/policy/precedence.py",
+        "is not Mode.OFF or is_for_its_sake",
+        "is not Mode.OFF",
+        "core/policy/test_precedence.py::test_who_has_switched_the_search_for_orphans_off_is_known",
+    ),
+    Mutant(
+        "what comes back into quarantine is kept for less than was promised",
+        "store/ledger/quarantine.py",
+        '"until_ms = MAX(excluded.until_ms, COALESCE(until_ms, 0)), "',
+        '"until_ms = excluded.until_ms, "',
+        LEDGER + "test_what_was_promised_of_a_file_holds_when_it_is_taken_over_again",
+    ),
+    Mutant(
+        "a large quarantine is read in one go",
+        "service/jobs/folder_searches.py",
+        "self.ledger.files_in_quarantine(search.uuid, last, KNOWN_AT_ONCE)",
+        "self.ledger.files_in_quarantine(search.uuid, last)",
+        UNKNOWN + "test_a_search_is_told_of_a_large_quarantine_some_at_a_time",
+    ),
+    Mutant(
+        "the quarantine of a table is sought among all its deletions",
+        "store/ledger/quarantine.py",
+        'f"INDEXED BY deletions_quarantined WHERE',
+        'f"WHERE',
+        LEDGER + "test_what_is_in_quarantine_is_found_without_reading_all_that_was_deleted",
     ),
     Mutant(
         "a quarantine is listed all the time",

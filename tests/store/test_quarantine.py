@@ -113,3 +113,31 @@ def test_what_seems_to_be_needed_is_looked_at_soon_and_nothing_is_put_off_by_it(
     assert ledger.due_deletions("t", 299, 10, [Cause.QUARANTINED]) == []
     assert len(ledger.due_deletions("t", 300, 10, [Cause.QUARANTINED])) == 1
     assert ledger.due_deletions("t", 20, 10) == [Mark(B, "j", Cause.ORPHAN, SEEN)]
+
+
+def test_what_was_promised_of_a_file_holds_when_it_is_taken_over_again(ledger):
+    """It was kept, or somebody has put it back and away again, and the policy says less by now."""
+    ledger.restored("t", {IN_A: "missing: somebody has put it back"}, 200)
+    ledger.adopt("t", "k", {IN_A: 8}, SEEN, 300, 400, 250)
+
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 8, 300, 500)]
+    assert ledger.due_deletions("t", 499, 10, [Cause.QUARANTINED]) == []
+    assert ledger.due_deletions("t", 500, 10, [Cause.QUARANTINED])
+
+
+def test_what_a_clock_has_dated_that_was_ahead_was_moved_by_now(ledger):
+    ledger.there_by_now("t", [IN_A, B], 150)
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 100, 500)]
+    ledger.there_by_now("t", [IN_A, B], 70)
+
+    assert ledger.files_in_quarantine("t") == [Quarantined(IN_A, 9, 70, 500)]
+
+
+def test_what_is_in_quarantine_is_found_without_reading_all_that_was_deleted(ledger):
+    asked = []
+    ledger.db.set_trace_callback(asked.append)
+    ledger.files_in_quarantine("t")
+    ledger.db.set_trace_callback(None)
+    (how,) = ledger.db.execute(f"EXPLAIN QUERY PLAN {asked[-1]}").fetchall()
+
+    assert "USING INDEX deletions_quarantined (uuid=? AND path>?)" in how[-1]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from isotherm.commands.stored_table import StoredTable, stored_table
 from isotherm.commands.unknown_table import nearest
-from isotherm.core.deletion import Cause, is_gc_enabled
+from isotherm.core.deletion import Cause
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import Action
 from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
-from isotherm.core.policy.policy import Mode, Policy
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
@@ -213,6 +213,17 @@ class Inspector:
         ]
         return [why for why in said if why]
 
+    def not_put_back(self, uuid: str, now_ms: int) -> str | None:
+        """Why the daemon puts nothing back from a table's quarantine, after *nobody puts them back*; None where it does."""
+        row = self._fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if resolved is None:
+            return ", because no policy maintains the table"
+        if not resolved.looks_for_orphans:
+            return ", because the policy says orphans.mode: off"
+        left_alone = self.left_alone(uuid, now_ms)
+        return f" until that is over: {'; '.join(left_alone)}" if left_alone else None
+
     def _not_removed(self, uuid: str) -> str | None:
         """Why orphans stay that wait already, or are in quarantine, or None where they do not."""
         row = self._fold.table(uuid)
@@ -227,10 +238,8 @@ class Inspector:
         row = self._fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         files, _ = self.ledger.waiting_for(uuid, Cause.QUARANTINED)
-        if row is None or resolved is None or not files or resolved.policy.orphans.mode is not Mode.OFF:
+        if row is None or resolved is None or not files or resolved.looks_for_orphans:
             return None
-        if not is_gc_enabled(row.facts.properties):
-            return None  # the daemon lists it by itself
         return (
             f"{counted(files, 'file')} in quarantine: nobody looks whether the table needs one again (orphans.mode: off); "
             f"`isotherm orphans {row.state.table.name}` does"
@@ -321,6 +330,8 @@ class Inspector:
         search = search_of(self.ledger, loaded, action, policy, self._config.deletions.also_under, now_ms)
         if search is None:
             raise UnknownTable(f"no daemon has seen yet where table {table} lies")
+        if action is Action.REMOVE_ORPHANS:
+            search = replace(search, quarantined=frozenset(self.files_in_quarantine(table)))
         return find(loaded.handle, search), policy, search.home
 
     def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:

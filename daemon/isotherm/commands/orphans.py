@@ -29,7 +29,7 @@ from isotherm.store.ledger.quarantine import Quarantined
 
 SHOWN = 20
 """Files that are told; `-o json` has all."""
-NOT_LOOKED_AT = "Whether the table needs some of these was not looked at. The daemon proves that of each, and puts back what is needed."
+NOT_LOOKED_AT = "Whether the table needs some of these was not looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,15 @@ def _answer(
         found, policy, location = inspector.unneeded(table, action, wall_clock_ms())
     waiting, due_at_ms = inspector.waiting_for(table, cause)
     quarantine = tuple(_in_quarantine(found.quarantine or (), location, inspector.files_in_quarantine(table)))
+    not_put_back = inspector.not_put_back(inspector.row(table).state.table.uuid, wall_clock_ms())
     if isinstance(found, Refused):
-        notes = (*_size_note(table, quarantine), NOT_LOOKED_AT)
+        notes = (*_size_note(table, quarantine), _note_of_refused(found, not_put_back))
         answer = OrphansAnswer(table, location, cause, 0, 0, 0, (), waiting, due_at_ms, quarantine, notes)
         return answer if quarantine else None, found.refusal
-    left_alone = inspector.left_alone(inspector.row(table).state.table.uuid, wall_clock_ms())
     notes = (
         *_notes(found, policy, cause, waiting, due_at_ms),
         *_size_note(table, quarantine),
-        *_notes_of_quarantine(table, found, policy, left_alone),
+        *_notes_of_quarantine(table, found, not_put_back),
     )
     answer = OrphansAnswer(
         table,
@@ -157,21 +157,24 @@ def _size_note(table: str, files: Sequence[InQuarantine]) -> Iterable[str]:
         )
 
 
-def _notes_of_quarantine(
-    table: str, found: Found, policy: Policy, left_alone: Sequence[str]
-) -> Iterable[str]:
+def _note_of_refused(refused: Refused, not_put_back: str | None) -> str:
+    """What becomes of files in quarantine where nothing was looked for."""
+    if not_put_back is not None:
+        return f"{NOT_LOOKED_AT}; nobody puts them back{not_put_back}."
+    those = "those that it knows" if refused.strangers else "each"
+    return f"{NOT_LOOKED_AT}. The daemon proves that of {those}, and puts back what is needed."
+
+
+def _notes_of_quarantine(table: str, found: Found, not_put_back: str | None) -> Iterable[str]:
     if found.why_not:
         yield f"What is in quarantine cannot be listed: {found.why_not}"
     elif not found.is_whole:
         yield f"More than {TOLD:,} files are in quarantine: listed are those that the daemon does not know, and what is needed."
     needed = "The table needs {} of these where they were"
     if missed := found.missed.difference(found.claimed):
-        if policy.orphans.mode is Mode.OFF:
-            who = "nobody puts them back, because the policy says orphans.mode: off"
-        elif left_alone:
-            who = f"nobody puts them back until that is over: {'; '.join(left_alone)}"
-        else:
-            who = "the daemon puts them back after its next search, if they have the size that the table says"
+        who = "the daemon puts them back after its next search, if they have the size that the table says"
+        if not_put_back is not None:
+            who = f"nobody puts them back{not_put_back}"
         yield f"{needed.format(counted(len(missed), 'file'))}; {who}: {min(missed)}"
     if found.claimed:
         place, other = min(found.claimed.items())

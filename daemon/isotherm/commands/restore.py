@@ -43,7 +43,7 @@ class RestoreAnswer:
     restored: tuple[str, ...]
     """Where the files are again."""
     failed: dict[str, str] = field(default_factory=dict)
-    """By the place in quarantine: why a file is there still."""
+    """By the place in quarantine: why a file is there still, or is gone."""
     old: tuple[str, ...] = ()
     """Of those that came back, or were there, the ones whose time stayed what it was."""
     there: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ def _print(answer: RestoreAnswer) -> None:
     if len(answer.there) > SHOWN:
         out.print(f"… and {len(answer.there) - SHOWN} more: -o json has them")
     for place, why in list(answer.failed.items())[:SHOWN]:
-        err.print(Text(f"{place} stays in quarantine: {why}", style="red"))
+        err.print(Text(f"could not be restored: {place}: {why}", style="red"))
     if answer.failed:
         err.print(f"{counted(len(answer.failed), 'file')} could not be restored")
     if answer.restored or answer.there:

@@ -164,3 +164,20 @@ def test_a_more_general_file_may_say_the_time_zone_of_a_list():
     policy = resolved(["tables: '*'\nwork: {tz: Asia/Tokyo}", f"tables: shop.*\nwork: {{windows: [{one}]}}"])
 
     assert (policy.work.tz, len(policy.work.windows)) == ("Asia/Tokyo", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "gc_enabled", "looks"),
+    [
+        ("report", "true", True),
+        ("report", "false", True),  # it is off for the table's sake
+        ("off", "true", False),
+        ("off", "false", False),
+    ],
+)
+def test_who_has_switched_the_search_for_orphans_off_is_known(said, gc_enabled, looks):
+    file = policy_file(f"tables: '*'\norphans: {{mode: {said}}}")
+    answer = resolve("shop.orders", {"gc.enabled": gc_enabled}, [("a.yaml", file)])
+
+    assert answer.looks_for_orphans is looks
+    assert (answer.policy.orphans.mode is Mode.OFF) is ("off" in said or gc_enabled == "false")

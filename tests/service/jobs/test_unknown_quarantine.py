@@ -7,6 +7,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.quarantine import FOLDER
+from isotherm.service.jobs import folder_searches
 from support.lab import of, started, uuid_of
 from support.memory_topics import MemoryKeyedTopic
 from support.searching import ORPHANS, POLICY, filled, home, inside, missed, pass_by, plant, rows
@@ -140,4 +141,34 @@ def test_what_may_be_in_the_quarantine_of_a_table_that_was_here_before_is_not_ta
     assert file.exists()
     pass_by(lab, service, 5)
     assert not file.exists()
+    service.stop()
+
+
+def test_a_search_is_told_of_a_large_quarantine_some_at_a_time(lab_of, monkeypatch):
+    monkeypatch.setattr(folder_searches, "KNOWN_AT_ONCE", 2)
+    lab = lab_of(QUARANTINE)
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 4)
+    told, slices = [], []
+    start, ask = service.maintainer.start_search, service.ledger.files_in_quarantine
+
+    def start_and_note(loaded, job_id, search):
+        told.append(search.quarantined)
+        start(loaded, job_id, search)
+
+    def ask_and_note(uuid, after="", limit=-1):
+        answer = ask(uuid, after, limit)
+        slices.append(len(answer))
+        return answer
+
+    service.maintainer.start_search = start_and_note
+    service.ledger.files_in_quarantine = ask_and_note
+    pass_by(lab, service, 1.5)
+
+    places = {one.place for one in ask(uuid_of(table))}
+    assert len(places) == len(ORPHANS)
+    assert places in told
+    assert slices[:3] == [2, 2, 0]
     service.stop()

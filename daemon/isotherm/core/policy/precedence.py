@@ -157,6 +157,15 @@ class Resolved:
     notes: tuple[str, ...] = ()
     """What a person may wonder about: values that were raised to a floor, or gave way to a stricter one."""
 
+    @property
+    def looks_for_orphans(self) -> bool:
+        """Whether nobody has said `orphans.mode: off`.
+
+        With `gc.enabled=false` it is off for the table's sake, and what the table needs is put back all the same.
+        """
+        is_for_its_sake = self.origins.get("orphans.mode", "").startswith(PROPERTY)
+        return self.policy.orphans.mode is not Mode.OFF or is_for_its_sake
+
 
 def resolve(
     table: str, properties: Mapping[str, str], files: Iterable[tuple[str, PolicyFile]]
@@ -256,7 +265,9 @@ class _Layers:
                 ("metadata.enabled", False),
                 ("orphans.mode", Mode.OFF),
             ):
-                self.lay(name, value, f"{PROPERTY} {GC_ENABLED}")
+                # Who has switched it off is asked where files may come back from quarantine.
+                if name != "orphans.mode" or self.values.get(name) is not Mode.OFF:
+                    self.lay(name, value, f"{PROPERTY} {GC_ENABLED}")
 
     def resolved(self) -> Resolved:
         # Every value was validated where it came from; copies are not validated again.

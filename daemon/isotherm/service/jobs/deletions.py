@@ -25,7 +25,8 @@ from isotherm.core.deletion_obstacles import Standing, obstacle
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, FilesRestored, TrySoon
-from isotherm.core.policy.policy import Mode, Policy
+from isotherm.core.policy.kept_longer import keeps_longer
+from isotherm.core.policy.policy import Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.late_files import LateFiles
 from isotherm.service.jobs.neighbours import neighbours_of
@@ -70,6 +71,11 @@ class _Sweeping:
     """That under which it began."""
     causes: frozenset[Cause]
     """Why the files are wanted gone."""
+    policy: Policy | None
+    """By which they go."""
+    began_ms: int
+    """When it began, by a clock that was believed: it may jump while the sweep is under way."""
+    began_s: float
     purges: bool = False
     """Whether files may go for good from the quarantine."""
 
@@ -119,18 +125,31 @@ class Deletions:
             is_ours = self.owned.has_still(uuid, sweeping.tenure)
             # What goes from the quarantine for good goes by the same policy as an orphan.
             causes = sweeping.causes | ({Cause.ORPHAN} if sweeping.purges else set())
-            if not is_ours or any(self.why_not(uuid, cause) is not None for cause in causes):
+            may_go = all(self.why_not(uuid, cause) is None for cause in causes)
+            if not (is_ours and may_go) or self._keeps_longer(uuid, sweeping):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()
         for swept in swept_now:
-            self._sweeping.pop(swept.uuid, None)
-            self._save(swept)
+            sweeping_before = self._sweeping.pop(swept.uuid, None)
+            self._save(swept, self.now_ms() if sweeping_before is None else self._time_of(sweeping_before))
         if (self.survey.turn() or swept_now) and self.may_sweep:
             self.sweep()
 
-    def _save(self, swept: Swept) -> None:
+    def _time_of(self, sweeping: _Sweeping) -> int:
+        """The time, by the clock that was believed when a sweep began."""
+        return sweeping.began_ms + int((self.monotonic_s() - sweeping.began_s) * 1000)
+
+    def _keeps_longer(self, uuid: str, sweeping: _Sweeping) -> bool:
+        """Whether the policy keeps files longer by now than the one by which a sweep judges them."""
+        row = self.fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if resolved is None or sweeping.policy is None or resolved.policy is sweeping.policy:
+            return False
+        return keeps_longer(resolved.policy, sweeping.policy, sweeping.causes)
+
+    def _save(self, swept: Swept, now_ms: int) -> None:
         """Write down what a sweep came to, and report it."""
-        uuid, now_ms, row = swept.uuid, self.now_ms(), self.fold.table(swept.uuid)
+        uuid, row = swept.uuid, self.fold.table(swept.uuid)
         purged = self.quarantine.save(swept, None if row is None else self.verdicts.policy_of(row), now_ms)
         with self.ledger.transaction():
             self.ledger.deleted(uuid, swept.gone, now_ms)
@@ -215,9 +234,7 @@ class Deletions:
             may_expire=resolved is not None and resolved.policy.expire.enabled,
             may_trim=resolved is not None and resolved.policy.metadata.enabled,
             may_remove_orphans=resolved is not None and resolved.policy.orphans.mode.takes_away,
-            # With gc.enabled=false it is off for the table's sake, and what the table needs is put back all the same.
-            may_look_for_orphans=resolved is not None
-            and (resolved.policy.orphans.mode is not Mode.OFF or not self.is_searched(uuid)),
+            may_look_for_orphans=resolved is not None and resolved.looks_for_orphans,
         )
         return obstacle(standing, cause)
 
@@ -299,19 +316,23 @@ class Deletions:
         self.look_for_holders(uuid, _holders(marks, neighbours))
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
         resolved = self.verdicts.policy_of(row)
+        now_ms, began_s = self.now_ms(), self.monotonic_s()
+        if self.clocks.trouble() is not None:
+            return False
         ages_ms = {} if resolved is None else {cause: age_ms(cause, resolved.policy) for cause in BY_AGE}
-        found_before = {cause: self.now_ms() - one_ms for cause, one_ms in ages_ms.items()}
-        self.ledger.see(uuid, loaded.seen_through, self.now_ms())
+        found_before = {cause: now_ms - one_ms for cause, one_ms in ages_ms.items()}
+        self.ledger.see(uuid, loaded.seen_through, now_ms)
         through, home = self.ledger.seen_through(uuid), self.ledger.home(uuid)
         sweep = Sweep(
             uuid, tuple(marks), expired, neighbours, found_before, through, home, self.ledger.gone()
         )
         if resolved is not None:
-            sweep = self.quarantine.ruled(sweep, resolved.policy, self.now_ms())
+            sweep = self.quarantine.ruled(sweep, resolved.policy, now_ms)
         self.maintainer.start_sweep(loaded, sweep)
         causes_now = frozenset(mark.cause for mark in marks)
         purges = Cause.QUARANTINED in causes_now and not sweep.stays
-        self._sweeping[uuid] = _Sweeping(tenure, causes_now, purges)
+        policy = None if resolved is None else resolved.policy
+        self._sweeping[uuid] = _Sweeping(tenure, causes_now, policy, now_ms, began_s, purges)
         return True
 
     def _due(self, row: TableRow, causes: Collection[Cause], seen_ms: int | None) -> list[Mark]:

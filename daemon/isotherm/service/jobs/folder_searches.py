@@ -36,6 +36,8 @@ from isotherm.store.ledger import Ledger, Operation
 
 CAUSES = {Action.TRIM_METADATA: Cause.OLD_VERSION, Action.REMOVE_ORPHANS: Cause.ORPHAN}
 """What each of these actions looks for."""
+KNOWN_AT_ONCE = 20_000
+"""Files in quarantine of which the ledger tells together, in a twentieth of a second."""
 REST = 4
 """Times as long as a search took, until the next one begins: a fifth of the time, however many tables there are."""
 REST_AT_MOST_S = 600.0
@@ -75,6 +77,8 @@ class Searches:
     monotonic_s: Callable[[], float]
     _running: dict[str, _Searching] = field(default_factory=dict)
     """By job id; one at most."""
+    _preparing: tuple[str, LoadedTable, Search, list[str]] | None = None
+    """The search that begins when the ledger has told what is in quarantine, and what it has told so far."""
     _marking: tuple[str, Found, int] | None = None
     """The search whose findings are marked, and how many of them are."""
     _comparing: tuple[str, Iterator[None], Found | Refusal] | None = None
@@ -158,11 +162,29 @@ class Searches:
         self._running[operation.job_id] = _Searching(
             operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s(), seen, is_of_quarantine
         )
-        self.maintainer.start_search(loaded, operation.job_id, search)
+        self._preparing = operation.job_id, loaded, search, []
+        self._prepare()
         return True
+
+    def _prepare(self) -> None:
+        """Have the ledger tell what is in quarantine, a slice at a time, and begin the search."""
+        if self._preparing is None:
+            return
+        job_id, loaded, search, places = self._preparing
+        if search.cause is not Cause.OLD_VERSION:
+            last = places[-1] if places else ""
+            known = self.ledger.files_in_quarantine(search.uuid, last, KNOWN_AT_ONCE)
+            places.extend(one.place for one in known)
+            if len(known) == KNOWN_AT_ONCE:
+                return
+        self._preparing = None
+        self.maintainer.start_search(loaded, job_id, replace(search, quarantined=frozenset(places)))
 
     def finish(self) -> None:
         """Take over what was found, and mark some of it."""
+        if self._preparing is not None:
+            with self._ending(self._preparing[0]):
+                self._prepare()
         for job_id, result in self.maintainer.searched():
             if job_id in self._running:
                 with self._ending(job_id):
@@ -186,7 +208,7 @@ class Searches:
             went_well = True
         if not went_well:
             self._running.pop(job_id, None)
-            self._marking = self._comparing = None
+            self._preparing = self._marking = self._comparing = None
 
     def _take_found(self, job_id: str, result: Found | Refused) -> None:
         """Take over what was found; where nothing comes of it, that is the end."""
@@ -315,7 +337,7 @@ class Searches:
     def _cancel(self, job_id: str, refusal: Refusal) -> None:
         if self._marking is not None and self._marking[0] == job_id:
             self._marking = None
-        self._comparing = None
+        self._preparing = self._comparing = None
         self.maintainer.cancel(job_id)
         self._end(job_id, refusal)
 
@@ -328,7 +350,9 @@ def search_of(
     also_under: Sequence[str],
     now_ms: int,
 ) -> Search | None:
-    """What an action looks for in a table's folders. None where no daemon has seen yet where the table lies."""
+    """What an action looks for in a table's folders, but for what is in quarantine. None where no daemon has seen yet where the
+    table lies.
+    """
     uuid = loaded.table.uuid
     home = ledger.home(uuid)
     if home is None:
@@ -346,9 +370,6 @@ def search_of(
         seen_through,
         ledger.gone(),
         ledger.kept_because(uuid, cause, NOT_OURS),
-        frozenset(one.place for one in ledger.files_in_quarantine(uuid))
-        if cause is Cause.ORPHAN
-        else frozenset(),
     )
 
 

@@ -107,7 +107,9 @@ class Quarantine:
                 one.place for one in known if is_whole and one.since_ms < since_ms and one.place not in listed
             ]
             needed = [one.place for one in known if found is None or name_of(one.place) in found.needed_again]
+            ahead = [one.place for one in known if one.since_ms > now_ms]
             with self.ledger.transaction():
+                self.ledger.there_by_now(uuid, ahead, now_ms)
                 self.ledger.restored(uuid, dict.fromkeys(absent, why), now_ms)
                 self.ledger.look_soon(uuid, needed, now_ms)
             if len(known) < FILES_AT_ONCE:

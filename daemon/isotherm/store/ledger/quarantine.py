@@ -40,7 +40,7 @@ class Quarantine(Part):
         """The files of a table that are in quarantine as far as is known, by their places; so many behind one of them."""
         rows = self.db.execute(
             "SELECT path, size_bytes, marked_at_ms, COALESCE(until_ms, due_at_ms) FROM deletions "  # noqa: S608
-            f"WHERE uuid = ? AND path > ? AND {_THERE} ORDER BY path LIMIT ?",
+            f"INDEXED BY deletions_quarantined WHERE uuid = ? AND path > ? AND {_THERE} ORDER BY path LIMIT ?",
             (uuid, after, limit),
         )
         return [Quarantined(*row) for row in rows]
@@ -67,6 +67,13 @@ class Quarantine(Part):
                     (now_ms, uuid, path),
                 )
 
+    def there_by_now(self, uuid: str, places: Collection[str], now_ms: int) -> None:
+        """These files were moved by now, whatever a clock has said that was ahead: else nobody would look at them for so long."""
+        self.db.execute(
+            f"UPDATE deletions SET marked_at_ms = MIN(marked_at_ms, ?) WHERE uuid = ? AND {_THERE} AND {_AMONG}",  # noqa: S608
+            (now_ms, uuid, json.dumps(list(places))),
+        )
+
     def restored(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
         """These files are in quarantine no more, and were not deleted; by place, why."""
         with self.transaction():
@@ -88,7 +95,8 @@ class Quarantine(Part):
         """Files that a search has found in quarantine, by place: those that nothing waits for stay for the whole time.
 
         So it is where the ledger was lost, another daemon moved them, or somebody has put them back into quarantine. What
-        came to its end after it was listed is left alone. Gives how many there were of these.
+        came to its end after it was listed is left alone. What was promised before of one still holds. Gives how many there
+        were of these.
         """
         rows = [
             (
@@ -111,7 +119,8 @@ class Quarantine(Part):
                 "marked_at_ms, due_at_ms, until_ms, size_bytes) VALUES (?, ?, ?, 'waiting', 'quarantined', ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (uuid, path) DO UPDATE SET job_id = excluded.job_id, state = excluded.state, "
                 "cause = excluded.cause, seen_through = excluded.seen_through, seen_snapshot = excluded.seen_snapshot, "
-                "marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, until_ms = excluded.until_ms, "
+                "marked_at_ms = excluded.marked_at_ms, due_at_ms = MAX(excluded.due_at_ms, COALESCE(until_ms, 0)), "
+                "until_ms = MAX(excluded.until_ms, COALESCE(until_ms, 0)), "
                 "size_bytes = excluded.size_bytes, "
                 "looks = 0, why = '', ended_at_ms = NULL, before = NULL "
                 "WHERE deletions.state NOT IN ('marked', 'waiting') AND deletions.ended_at_ms < ?",
