@@ -11,6 +11,7 @@ from thrift.Thrift import TType
 from isotherm.parquet.compact_thrift import Field, Items, Struct, bytes_of
 from isotherm.parquet.footer import (
     MOST_FOOTER_BYTES,
+    MOST_INDEX_BYTES,
     Part,
     Places,
     UnusualError,
@@ -20,8 +21,9 @@ from isotherm.parquet.footer import (
     placeless,
     read_footer,
 )
+from isotherm.parquet.row_groups import part_of
 from support.footers import chunk, group, meta, rewritten
-from support.parquet_files import rows, write
+from support.parquet_files import EVERY, rows, write
 
 NUMBER, TEXT = Field(TType.I64, 7), Field(TType.STRING, b"x")
 
@@ -133,7 +135,7 @@ def test_what_is_said_of_a_row_group_is_the_same_wherever_it_lies(tmp_path: Path
 
     copy = placed(first, places, 7)
     footer = as_pyarrow(
-        {1: Field(TType.I32, 2), 2: schema_of(path), 3: Field(TType.I64, 100), 4: list_of(copy)}
+        bytes_of({1: Field(TType.I32, 2), 2: schema_of(path), 3: Field(TType.I64, 100), 4: list_of(copy)})
     )
 
     chunks = [footer.row_group(0).column(number) for number in range(len(places))]
@@ -143,6 +145,35 @@ def test_what_is_said_of_a_row_group_is_the_same_wherever_it_lies(tmp_path: Path
     assert [10**6 + 1, 10**6 + 2] == [one.bloom_filter_offset for one in chunks[:2]]
     assert 1000 == copy[5].value
     assert placeless(first) != placeless(second)
+
+
+@pytest.mark.parametrize("layout", EVERY)
+def test_a_share_bounds_what_row_groups_take_wherever_they_lie(tmp_path: Path, layout: str) -> None:
+    """As far behind as a terabyte, of which each offset takes five bytes more."""
+    with write(tmp_path / "a", layout, 1).open("rb") as stream:
+        footer, groups, indexes_bytes = read_footer(stream), [], 0
+        for group in footer.groups:
+            indexes = [
+                moved(part_of(stream, one.offset_index), 2**40) if one.offset_index else b""
+                for one in group.chunks
+            ]
+            indexes_bytes += sum(len(part_of(stream, one.column_index)) for one in group.chunks)
+            indexes_bytes += sum(map(len, indexes))
+            places = [Places(2**40, 2**40, 2**40, Part(2**40, len(index))) for index in indexes]
+            groups.append(placed(group, places, 2**15 - 1))
+
+    footer_bytes = len(bytes_of({**footer.fields, 4: list_of(*groups)}))
+
+    assert 0 < max(footer_bytes / MOST_FOOTER_BYTES, indexes_bytes / MOST_INDEX_BYTES) <= footer.share
+
+
+def test_an_offset_that_does_not_fit_its_field_is_not_written() -> None:
+    """Some writer may have taken the least field that held it."""
+    location = {1: Field(TType.I32, 4), 2: Field(TType.I32, 9), 3: Field(TType.I64, 0)}
+
+    assert moved(bytes_of({1: list_of(location)}), 2**31 - 5)
+    with pytest.raises(UnusualError, match="cannot be written"):
+        moved(bytes_of({1: list_of(location)}), 2**31 - 4)
 
 
 def schema_of(path: Path) -> Field:

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from isotherm.parquet import footer as footers
 from isotherm.parquet.compact_thrift import Field, Items, bytes_of
 from isotherm.parquet.footer import UnusualError, read_footer
 from isotherm.parquet.pages import DamagedPageError, check_group
-from support.parquet_files import BY_DUCKDB, EVERY, copied, rows, summed, write
+from support.parquet_files import BY_DUCKDB, EVERY, copied, laid_out, rows, summed, write
 
 FILES = 3
 WHERE = ("dictionary_page_offset", "data_page_offset", "bloom_filter_offset", "file_offset")
@@ -204,6 +205,32 @@ def test_a_page_that_has_not_its_checksum_is_not_copied(tmp_path: Path, sources:
 
     with pytest.raises(DamagedPageError, match="has not the checksum that its header tells"):
         copied(sources, tmp_path / "copied.parquet")
+
+
+@pytest.mark.parametrize("limit", ["MOST_FOOTER_BYTES", "MOST_INDEX_BYTES"])
+@pytest.mark.parametrize("layout", ["indexes"])
+def test_a_file_that_could_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[Path], limit: str
+) -> None:
+    copied(sources, tmp_path / "copied.parquet")
+    with (tmp_path / "copied.parquet").open("rb") as stream:
+        footer = read_footer(stream)
+    parts = [
+        part
+        for group in footer.groups
+        for one in group.chunks
+        for part in (one.column_index, one.offset_index)
+    ]
+    found = {
+        "MOST_FOOTER_BYTES": footer.size_bytes,
+        "MOST_INDEX_BYTES": sum(one.size for one in parts if one),
+    }
+
+    monkeypatch.setattr(footers, limit, found[limit])
+    assert laid_out(sources)
+    monkeypatch.setattr(footers, limit, found[limit] - 1)
+    with pytest.raises(UnusualError, match="too large"):
+        laid_out(sources)
 
 
 def test_files_of_two_writers_cannot_share_a_footer(tmp_path: Path) -> None:

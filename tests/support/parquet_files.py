@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.compaction.group_sums import group_sums
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS
-from isotherm.parquet.footer import read_footer
+from isotherm.parquet.footer import MAGIC, read_footer
 from isotherm.parquet.pages import check_group
-from isotherm.parquet.row_groups import RowGroups
+from isotherm.parquet.row_groups import Layout, RowGroups
 
 PLAIN = {"write_page_index": False, "compression": "zstd"}
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -115,19 +115,31 @@ def write(path: Path, layout: str, seed: int, row_group_rows: int = 100) -> Path
     return path
 
 
+def laid_out(sources: Sequence[Path]) -> Layout:
+    """One file of the row groups of some others, which are looked at before."""
+    groups: RowGroups | None = None
+    for source in sources:
+        with source.open("rb") as stream:
+            footer = read_footer(stream)
+            for group in footer.groups:
+                check_group(stream, group)
+            groups = groups or RowGroups(footer)
+            groups.add(stream, footer)
+    assert groups is not None
+    return groups.laid_out()
+
+
 def copied(sources: Sequence[Path], path: Path) -> pq.FileMetaData:
-    """One file of the row groups of some others, which are looked at before. Returns its footer."""
+    """The same, written. Returns its footer."""
+    layout = laid_out(sources)
     with path.open("wb") as sink:
-        groups: RowGroups | None = None
-        for source in sources:
+        sink.write(MAGIC)
+        for number, source in enumerate(sources):
             with source.open("rb") as stream:
-                footer = read_footer(stream)
-                for group in footer.groups:
-                    check_group(stream, group)
-                groups = groups or RowGroups(sink, footer)
-                groups.add(stream, footer)
-        assert groups is not None
-        return groups.finish()
+                sink.writelines(layout.copied(number, stream))
+        sink.write(layout.behind)
+    assert layout.size_bytes == path.stat().st_size
+    return layout.footer
 
 
 def summed(paths: Sequence[Path]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.properties import property_as_int
 from thrift.Thrift import TType
 
-from isotherm.parquet.compact_thrift import Struct
+from isotherm.parquet.compact_thrift import Struct, bytes_of
 from isotherm.parquet.footer import (
     CODEC,
     KEYS,
@@ -91,7 +91,7 @@ class AsAsked:
         """
         # Without keys: Arrow's own schema among them would say in which of Arrow's layouts its rows were.
         try:
-            told = as_pyarrow(without(footer.fields, (KEYS,)))
+            told = as_pyarrow(bytes_of(without(footer.fields, (KEYS,))))
             self._check_columns(told.schema)
         except pa.ArrowException as err:
             raise UnusualError(f"PyArrow does not read the footer: {err}") from err

@@ -23,6 +23,8 @@ from isotherm.parquet.compact_thrift import Field, Items, NotThriftError, Struct
 MAGIC: Final = b"PAR1"
 MOST_FOOTER_BYTES = 2**20
 """As values a footer takes some fifty times as much. One of three hundred columns and sixteen row groups has as many bytes."""
+CHUNK_GROWS_BYTES: Final = 40
+"""At most, where it lies elsewhere: six offsets and sizes by five bytes each, and a part of what its row group grows."""
 MOST_INDEX_BYTES = 4 * 2**20
 """Of all indexes of a file, which are in memory until the file that is written is closed."""
 
@@ -96,15 +98,32 @@ class Footer:
 
     fields: Struct
     groups: tuple[Group, ...]
+    size_bytes: int
+    kind: bytes
+    """All that it says of the file as a whole but its rows: the schema, keys, who wrote it, orders of columns.
+
+    Readers judge statistics by who wrote them, because some writers are known for wrong ones. So row groups of two
+    files may share a footer only where this is equal.
+    """
 
     @property
-    def kind(self) -> bytes:
-        """All that it says of the file as a whole but its rows: the schema, keys, who wrote it, orders of columns.
+    def pages_bytes(self) -> int:
+        """What the pages of all row groups take."""
+        return sum(group.size_bytes for group in self.groups)
 
-        Readers judge statistics by who wrote them, because some writers are known for wrong ones. So row groups of two
-        files may share a footer only where this is equal.
+    @property
+    def share(self) -> float:
+        """The part that its row groups take of what the footer and the indexes of another file may have.
+
+        Where the shares of some files are 1 or less together, what is made of them can be read by `read_footer`.
         """
-        return bytes_of(without(self.fields, (ROWS, GROUPS)))
+        chunks = [chunk for group in self.groups for chunk in group.chunks]
+        footer_bytes = self.size_bytes + CHUNK_GROWS_BYTES * len(chunks)
+        # A page takes seven bytes of an offset index or more, and five more where it lies further behind.
+        indexes_bytes = _size(chunk.column_index for chunk in chunks) + 2 * _size(
+            chunk.offset_index for chunk in chunks
+        )
+        return max(footer_bytes / MOST_FOOTER_BYTES, indexes_bytes / MOST_INDEX_BYTES)
 
 
 class Places(NamedTuple):
@@ -140,18 +159,29 @@ def read_footer(stream: BinaryIO) -> Footer:
         raise UnusualError("the row groups have another number of rows than the file")
     chunks = [chunk for group in groups for chunk in group.chunks]
     _check_parts([part for chunk in chunks for part in _parts(chunk)], start)
-    indexes = [part for chunk in chunks for part in (chunk.column_index, chunk.offset_index)]
-    if sum(part.size for part in indexes if part is not None) > MOST_INDEX_BYTES:
+    if (
+        _size(part for chunk in chunks for part in (chunk.column_index, chunk.offset_index))
+        > MOST_INDEX_BYTES
+    ):
         raise UnusualError(f"the indexes of the file have more than {MOST_INDEX_BYTES} bytes")
-    return Footer(fields, groups)
+    return Footer(fields, groups, length, bytes_of(without(fields, (ROWS, GROUPS))))
 
 
-def as_pyarrow(fields: Struct) -> pq.FileMetaData:
-    """A footer as PyArrow reads it."""
-    content = bytes_of(fields)
-    return pq.read_metadata(
-        pa.py_buffer(b"".join((MAGIC, content, len(content).to_bytes(4, "little"), MAGIC)))
-    )
+def _size(parts: Iterable[Part | None]) -> int:
+    return sum(part.size for part in parts if part is not None)
+
+
+def as_pyarrow(content: bytes) -> pq.FileMetaData:
+    """The bytes of a footer as PyArrow reads them.
+
+    Raises:
+        UnusualError: it does not.
+    """
+    file = b"".join((MAGIC, content, len(content).to_bytes(4, "little"), MAGIC))
+    try:
+        return pq.read_metadata(pa.py_buffer(file))
+    except (pa.ArrowException, OSError) as err:
+        raise UnusualError(f"PyArrow does not read the footer: {err}") from err
 
 
 def parsed(content: bytes) -> Struct:
@@ -162,6 +192,18 @@ def parsed(content: bytes) -> Struct:
     """
     try:
         return struct_of(content)
+    except NotThriftError as err:
+        raise UnusualError(str(err)) from err
+
+
+def written(fields: Struct) -> bytes:
+    """A structure that was changed, as it is written.
+
+    Raises:
+        UnusualError: an offset does not fit its field: some writers may have taken the least that held it.
+    """
+    try:
+        return bytes_of(fields)
     except NotThriftError as err:
         raise UnusualError(str(err)) from err
 
@@ -267,7 +309,7 @@ def moved(index: bytes, by: int) -> bytes:
     """An offset index of pages that lie so many bytes further behind.
 
     Raises:
-        UnusualError: it is none, or has a field that may hold another offset.
+        UnusualError: it is none, or has a field that may hold another offset, or an offset does not fit its field.
     """
     fields = parsed(index)
     _check_known(fields, _INDEX_FIELDS, "an offset index")
@@ -275,7 +317,7 @@ def moved(index: bytes, by: int) -> bytes:
     for location in subs(fields, LOCATIONS):
         _check_known(location, _LOCATION_FIELDS, "a page of an offset index")
         locations.append(_with(location, {PAGE_OFFSET: number(location, PAGE_OFFSET) + by}))
-    return bytes_of({**fields, LOCATIONS: Field(TType.LIST, Items(TType.STRUCT, locations))})
+    return written({**fields, LOCATIONS: Field(TType.LIST, Items(TType.STRUCT, locations))})
 
 
 def number(fields: Struct, name: int, default: int | None = None) -> int:

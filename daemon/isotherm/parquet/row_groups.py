@@ -1,15 +1,19 @@
 """Whole row groups of other files in one new file, without decoding a value.
 
 The bytes of their column chunks and Bloom filters are copied, their indexes lie behind all of them, as Java writes it, and
-the footer says where everything lies now. Memory holds a piece of a chunk, the indexes and the footers.
+the footer says where everything lies now. All of that is laid out before a byte is written: what cannot be read again, since it has
+too much of indexes, is decoded instead. Memory holds a piece of a chunk, the indexes and the footers.
 """
 
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow.parquet as pq
 from thrift.Thrift import TType
 
-from isotherm.parquet.compact_thrift import Field, Items, Struct, bytes_of
+from isotherm.parquet import footer as limits
+from isotherm.parquet.compact_thrift import Field, Items, Struct
 from isotherm.parquet.footer import (
     GROUPS,
     MAGIC,
@@ -23,35 +27,60 @@ from isotherm.parquet.footer import (
     as_pyarrow,
     moved,
     placed,
+    written,
 )
 from isotherm.parquet.pages import pieces
 
 
-class RowGroups:
-    """Writes row groups of files that are of one kind (`Footer.kind`) into a file."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A new file, of which nothing is written yet: `MAGIC`, parts of its sources, and what lies behind them."""
 
-    def __init__(self, sink: Any, kind: Footer) -> None:
-        """The sink takes bytes; of `kind` the footer gets all that is not about rows."""
-        self._sink, self._kind = sink, kind
+    parts: Sequence[Sequence[Part]]
+    """What is copied of each source, in this order."""
+    behind: bytes
+    footer: pq.FileMetaData
+    """As PyArrow reads it."""
+    size_bytes: int
+
+    def copied(self, source: int, stream: BinaryIO) -> Iterator[bytes]:
+        """What a source gives, by its number.
+
+        Raises:
+            UnusualError: it ends before its parts do.
+        """
+        for part in self.parts[source]:
+            stream.seek(part.start)
+            yield from pieces(stream, part.size)
+
+
+class RowGroups:
+    """Row groups of files that are of one kind (`Footer.kind`), as they will lie in a file."""
+
+    def __init__(self, kind: Footer) -> None:
+        """Of `kind` the footer gets all that is not about rows."""
+        self._kind = kind
+        self._parts: list[list[Part]] = []
         self._groups: list[Group] = []
         self._lies: list[list[tuple[int, int]]] = []
         """Of each chunk, where its pages and its Bloom filter lie in the new file."""
         self._indexes: list[list[tuple[bytes, bytes]]] = []
         """Of each chunk, its column index and its offset index as it was."""
-        self._at = 0
-        self._put(MAGIC)
+        self._at = len(MAGIC)
+        self._behind: list[bytes] = []
 
     def add(self, stream: BinaryIO, footer: Footer) -> None:
-        """Copy all row groups of a file.
+        """Lay out all row groups of a file behind those that are there, and read their indexes.
 
         Raises:
             UnusualError: the file ends before its parts do, or is of another kind.
         """
         if footer.kind != self._kind.kind:
             raise UnusualError("row groups of two kinds of files cannot share a footer")
+        self._parts.append([])
         for group in footer.groups:
-            pages = [self._copied(stream, chunk.pages) for chunk in group.chunks]
-            filters = [self._copied(stream, chunk.bloom_filter) for chunk in group.chunks]
+            pages = [self._place(chunk.pages) for chunk in group.chunks]
+            filters = [self._place(chunk.bloom_filter) for chunk in group.chunks]
             self._groups.append(group)
             self._lies.append(list(zip(pages, filters, strict=True)))
             self._indexes.append(
@@ -61,8 +90,13 @@ class RowGroups:
                 ]
             )
 
-    def finish(self) -> pq.FileMetaData:
-        """Write what comes behind the row groups. Returns the footer as PyArrow reads it."""
+    def laid_out(self) -> Layout:
+        """The whole file, once all row groups are there.
+
+        Raises:
+            UnusualError: it could not be read again, because its footer or indexes are too large, or an offset is.
+        """
+        begin = self._at
         at_columns = [[self._put(columns) for columns, _ in indexes] for indexes in self._indexes]
         groups: list[Struct] = []
         for ordinal, group in enumerate(self._groups):
@@ -77,38 +111,37 @@ class RowGroups:
                 )
             ]
             groups.append(placed(group, places, ordinal))
+        indexes_bytes = self._at - begin
         rows = sum(group.rows for group in self._groups)
         fields = self._kind.fields | {
             ROWS: Field(TType.I64, rows),
             GROUPS: Field(TType.LIST, Items(TType.STRUCT, groups)),
         }
-        content = bytes_of(fields)
+        content = written(fields)
+        if len(content) > limits.MOST_FOOTER_BYTES or indexes_bytes > limits.MOST_INDEX_BYTES:
+            raise UnusualError(
+                f"a footer of {len(content)} bytes and indexes of {indexes_bytes} are too large"
+            )
         self._put(content + len(content).to_bytes(4, "little") + MAGIC)
-        return as_pyarrow(fields)
+        return Layout(self._parts, b"".join(self._behind), as_pyarrow(content), self._at)
 
     def _offset_index(self, chunk: Chunk, index: bytes, pages: int) -> Part:
-        """Write the offset index of a chunk whose pages lie there now. Returns where."""
+        """Lay out the offset index of a chunk whose pages lie there now. Returns where."""
         there = moved(index, pages - chunk.pages.start) if chunk.offset_index is not None else b""
         return Part(self._put(there), len(there))
 
-    def _copied(self, stream: BinaryIO, part: Part | None) -> int:
-        """Copy a part of a file, if there is one. Returns where it lies now."""
+    def _place(self, part: Part | None) -> int:
+        """Lay out a part of a file, if there is one. Returns where it lies now."""
         at = self._at
         if part is not None:
-            stream.seek(part.start)
-            for piece in pieces(stream, part.size):
-                self._put(piece)
+            self._parts[-1].append(part)
+            self._at += part.size
         return at
 
-    @property
-    def size_bytes(self) -> int:
-        """What is written by now."""
-        return self._at
-
     def _put(self, content: bytes) -> int:
-        """Write some bytes. Returns where they lie."""
+        """Lay out what is not copied. Returns where it lies."""
         at = self._at
-        self._sink.write(content)
+        self._behind.append(content)
         self._at += len(content)
         return at
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO, OutputStream
@@ -33,13 +34,13 @@ from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.group_sums import group_sums
 from isotherm.iceberg.compaction.local_copy import in_turn, nearby
 from isotherm.iceberg.compaction.names import data_location
-from isotherm.iceberg.compaction.packing import packed
+from isotherm.iceberg.compaction.packing import Copyable, packed
 from isotherm.iceberg.compaction.row_sums import RowSums, Tally
 from isotherm.iceberg.compaction.source import Source
 from isotherm.parquet import as_asked
-from isotherm.parquet.footer import Footer, UnusualError, read_footer
+from isotherm.parquet.footer import MAGIC, Footer, UnusualError, read_footer
 from isotherm.parquet.pages import DamagedPageError, check_group
-from isotherm.parquet.row_groups import RowGroups
+from isotherm.parquet.row_groups import Layout, RowGroups
 from isotherm.parquet.statistics import statistics
 
 
@@ -70,22 +71,23 @@ def pass_through(
         for number, file in enumerate(job.data_files)
         if file.size_bytes >= as_asked.WORTH_BYTES and not deleted.count(file) and not sums.is_named(number)
     }
-    sizes = _of_one_kind(io, untouched, as_asked.AsAsked(metadata)) if untouched else {}
-    others_bytes = sum(file.size_bytes for file in job.data_files) - sum(sizes.values())
-    together = packed(sizes, others_bytes, job.target_size_bytes).together
+    copyable = _of_one_kind(io, untouched, as_asked.AsAsked(metadata)) if untouched else {}
+    others = [file.size_bytes for number, file in enumerate(job.data_files) if number not in copyable]
+    together = packed(copyable, sum(others), job.target_size_bytes).together
     near = in_turn(io, [job.data_files[number] for group in together for number in group])
     numbers, files, found = set[int](), list[WrittenFile](), list[Tally]()
     for group in together:
         chosen = [job.data_files[number] for number in group]
         with ExitStack() as open_files, ThreadPoolExecutor(1) as beside:
             paths = [_opened(open_files, near, file) for file in chosen]
-            footers = _plain(paths, chosen)
-            if footers is None:
+            plain = _plain(paths, chosen)
+            if plain is None:
                 continue
+            footers, layout = plain
             # Hashing releases the interpreter: the second core sums up while this one copies.
-            tallies = beside.submit(_summed, paths, chosen)
+            tallies = beside.submit(_summed, paths, chosen, footers)
             files.append(
-                _copied(io, data_location(job, metadata, len(files)), metadata, paths, chosen, footers)
+                _copied(io, data_location(job, metadata, len(files)), metadata, paths, chosen, layout)
             )
             numbers.update(group)
             found += tallies.result()
@@ -105,17 +107,19 @@ def passed_back(io: FileIO, file: WrittenFile) -> Tally:
             raise RefusalError(Reason.MISMATCH, f"{file.path}: {err}") from err
 
 
-def _of_one_kind(io: FileIO, files: Mapping[int, LiveFile], asked: as_asked.AsAsked) -> dict[int, int]:
-    """The sizes of those of some files that may pass, by number: of several kinds that which most of them have."""
+def _of_one_kind(io: FileIO, files: Mapping[int, LiveFile], asked: as_asked.AsAsked) -> dict[int, Copyable]:
+    """Those of some files that may pass, by number: of several kinds that which most of them have."""
     kinds: dict[int, bytes] = {}
+    copyable: dict[int, Copyable] = {}
     each = zip(files.items(), in_turn(io, list(files.values()), lambda _: ()), strict=True)
     for (number, file), near in each:
         with blaming(file.path), near as path, suppress(UnusualError):
             footer = _footer(path, file)
             asked.check(footer)
             kinds[number] = hashlib.blake2b(footer.kind).digest()
+            copyable[number] = Copyable(file.size_bytes, footer.share)
     most = [kind for kind, _ in Counter(kinds.values()).most_common(1)]
-    return {number: files[number].size_bytes for number, kind in kinds.items() if kind in most}
+    return {number: copyable[number] for number, kind in kinds.items() if kind in most}
 
 
 def _footer(path: str, file: LiveFile) -> Footer:
@@ -131,27 +135,38 @@ def _opened(open_files: ExitStack, near: Iterator[AbstractContextManager[str]], 
         return open_files.enter_context(next(near))
 
 
-def _plain(paths: Sequence[str], files: Sequence[LiveFile]) -> list[Footer] | None:
-    """The footers of some files, or None where the pages of one of them are not plainly what its footer says."""
+def _plain(paths: Sequence[str], files: Sequence[LiveFile]) -> tuple[list[Footer], Layout] | None:
+    """The footers of some files and the file that will be made of them.
+
+    Returns None where the pages of one of them are not plainly what its footer says, or that file could not be read again.
+    """
     footers: list[Footer] = []
-    for path, file in zip(paths, files, strict=True):
-        try:
+    try:
+        for path, file in zip(paths, files, strict=True):
             with blaming(file.path), Path(path).open("rb") as stream:
                 footers.append(_footer(path, file))
-                for group in footers[-1].groups:
-                    check_group(stream, group)
-        except UnusualError:
-            return None
-        except DamagedPageError as err:
-            raise RefusalError(Reason.CORRUPT_FILE, f"{file.path}: {err}") from err
-    return footers
+                _check_pages(stream, footers[-1], file)
+                if len(footers) == 1:
+                    groups = RowGroups(footers[0])
+                groups.add(stream, footers[-1])
+        return footers, groups.laid_out()
+    except UnusualError:
+        return None
 
 
-def _summed(paths: Sequence[str], files: Sequence[LiveFile]) -> list[Tally]:
+def _check_pages(stream: BinaryIO, footer: Footer, file: LiveFile) -> None:
+    try:
+        for group in footer.groups:
+            check_group(stream, group)
+    except DamagedPageError as err:
+        raise RefusalError(Reason.CORRUPT_FILE, f"{file.path}: {err}") from err
+
+
+def _summed(paths: Sequence[str], files: Sequence[LiveFile], footers: Sequence[Footer]) -> list[Tally]:
     tallies: list[Tally] = []
-    for path, file in zip(paths, files, strict=True):
+    for path, file, footer in zip(paths, files, footers, strict=True):
         with blaming(file.path):
-            tallies.append(group_sums(path))
+            tallies.append(group_sums(path, footer))
     return tallies
 
 
@@ -161,26 +176,30 @@ def _copied(
     metadata: TableMetadata,
     paths: Sequence[str],
     files: Sequence[LiveFile],
-    footers: Sequence[Footer],
+    layout: Layout,
 ) -> WrittenFile:
     """A new file of the row groups of some files."""
     nans: Counter[int] = Counter()
     with writing():
         sink = io.new_output(location).create()
     try:
-        groups = RowGroups(sink, footers[0])
-        for path, file, footer in zip(paths, files, footers, strict=True):
-            with writing(), Path(path).open("rb") as stream:
-                groups.add(stream, footer)
+        with writing():
+            sink.write(MAGIC)
+        for source, (path, file) in enumerate(zip(paths, files, strict=True)):
+            with blaming(file.path), Path(path).open("rb") as stream:
+                for piece in layout.copied(source, stream):
+                    with writing():
+                        sink.write(piece)
             nans.update(_nans(path, file, metadata))
         with writing():
-            told = groups.finish()
+            sink.write(layout.behind)
             sink.close()
     except BaseException:
         _abandon(sink)
         raise
+    told = layout.footer
     found = statistics(told, metadata.schema(), metadata.properties, nans)
-    return WrittenFile(location, groups.size_bytes, told.num_rows, **asdict(found))
+    return WrittenFile(location, layout.size_bytes, told.num_rows, **asdict(found))
 
 
 def _abandon(sink: OutputStream) -> None:
