@@ -12,7 +12,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import DoubleType, FixedType, ListType, LongType, NestedField, StringType, UUIDType
 from thrift.Thrift import TType
 
 from isotherm.parquet import as_asked
@@ -26,7 +26,8 @@ SCHEMA = Schema(
     NestedField(2, "half", DoubleType(), required=False),
     NestedField(3, "text", StringType(), required=False),
     NestedField(4, "key", UUIDType(), required=False),
-    NestedField(5, "list", ListType(6, LongType(), element_required=False), required=False),
+    NestedField(5, "list", ListType(7, LongType(), element_required=False), required=False),
+    NestedField(6, "code", FixedType(3), required=False),
 )
 ROWS = pa.table(
     {
@@ -35,9 +36,11 @@ ROWS = pa.table(
         "text": [f"text {one}" for one in range(100)],
         "key": pa.array([bytes(15) + bytes([one]) for one in range(100)], pa.uuid()),
         "list": [[one, one] for one in range(100)],
+        "code": pa.array([b"%03d" % one for one in range(100)], pa.binary(3)),
     }
 )
-TEXT, NO = Field(TType.STRING, b"abc"), Field(TType.BOOL, False)
+TEXT, NO, NO_TEXT = Field(TType.STRING, b"abc"), Field(TType.BOOL, False), Field(TType.STRING, b"a\xff")
+ID, HALF, WORDS, KEY, LIST, CODE = range(6)
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +56,24 @@ def table(schema: Schema = SCHEMA, **properties: str) -> TableMetadata:
 
 def written(path: Path, **options: Any) -> Path:
     """A file as we write it, but for some options."""
-    leaves = ["id", "half", "text", "list.list.element"]
+    leaves = ["id", "half", "text", "list.list.element", "code"]
     plain = {"compression": "zstd", "store_schema": False, "write_statistics": leaves}
     pq.write_table(ROWS.cast(schema_to_pyarrow(SCHEMA)), path, **{**plain, **options})
     return path
+
+
+def count(number: int) -> Field:
+    return Field(TType.I64, number)
+
+
+def histogram(*counts: int) -> Field:
+    return Field(TType.LIST, Items(TType.I64, list(counts)))
+
+
+def sized(column: int, **values: Field) -> Callable[[Struct], None]:
+    """Statistics of sizes."""
+    fields = {int(name[1:]): value for name, value in values.items()}
+    return lambda footer: meta(footer, column).update({16: Field(TType.STRUCT, fields)})
 
 
 def check(path: Path, metadata: TableMetadata | None = None) -> None:
@@ -80,6 +97,32 @@ WRONG: dict[str, tuple[Callable[[Struct], Any], str]] = {
         "have not 8 bytes",
     ),
     "an extreme of the older kind": (lambda one: statistics(one, 1).update({1: TEXT}), "have not 8 bytes"),
+    **{
+        f"an extreme of {len(text)} fixed bytes": (
+            lambda one, text=text: statistics(one, CODE).update({6: Field(TType.STRING, text)}),
+            "have not 3 bytes",
+        )
+        for text in (b"", b"ab", b"abcd")
+    },
+    "levels of repetition that there are not": (sized(LIST, f2=histogram(1, 2, 3)), "histogram"),
+    "levels of definition that there are not": (sized(ID, f3=histogram(0, 100, 0)), "histogram"),
+    "levels that are no numbers": (sized(ID, f3=TEXT), "no list"),
+    "a length of texts in numbers": (sized(ID, f1=count(9)), "length of texts"),
+    "less nulls than none": (lambda one: statistics(one, WORDS).update({3: count(-1)}), "less than none"),
+    "more nulls than values": (lambda one: statistics(one, LIST).update({3: count(201)}), "more nulls"),
+    "more nulls than UUIDs": (
+        lambda one: meta(one, KEY).update({12: Field(TType.STRUCT, {3: count(2**62)})}),
+        "more nulls",
+    ),
+    "a writer whose name is no text": (lambda one: one.update({6: NO_TEXT}), "does not read the footer"),
+    "a column whose name is no text": (
+        lambda one: one[2].value.values[1].update({4: NO_TEXT}),
+        "does not read the footer",
+    ),
+    "a path that is no text": (
+        lambda one: meta(one).update({3: Field(TType.LIST, Items(TType.STRING, [b"a\xff"]))}),
+        "does not read the footer",
+    ),
     "another type": (lambda one: meta(one).update({1: Field(TType.I32, 5)}), "of another type"),
     "another codec": (lambda one: meta(one, 2).update({4: Field(TType.I32, 1)}), "packed in another way"),
     "a cut off text": (lambda one: statistics(one, 2).update({7: NO}), "were cut off"),
@@ -117,6 +160,15 @@ def test_what_a_footer_leaves_open_has_the_file_decoded(tmp_path: Path, what: st
 
 def rewritten_in_place(path: Path, change: Callable[[Struct], Any]) -> None:
     rewritten(path, lambda fields: change(fields) and None)
+
+
+def test_what_a_footer_says_of_sizes_may_be_there(tmp_path: Path) -> None:
+    path = written(tmp_path / "a")
+    rewritten_in_place(path, sized(LIST, f2=histogram(100, 100), f3=histogram(0, 0, 0, 200)))
+    rewritten_in_place(path, sized(WORDS, f1=count(690), f2=histogram(), f3=histogram(0, 100)))
+    rewritten_in_place(path, lambda one: statistics(one, WORDS).update({3: count(100)}))
+
+    check(path)
 
 
 def test_extremes_of_uuids_have_the_file_decoded(tmp_path: Path) -> None:

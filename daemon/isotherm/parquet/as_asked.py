@@ -26,11 +26,13 @@ from isotherm.parquet.footer import (
     Footer,
     UnusualError,
     as_pyarrow,
+    items,
     number,
     sub,
     without,
 )
 from isotherm.parquet.output import bloom_filters, understood, writer_options
+from isotherm.parquet.statistics import is_counted
 
 WORTH_BYTES = 8 * 1024 * 1024
 """A row group of this size is left as it is. To read it takes as long as ten requests to a store, and a hundred times as long
@@ -51,7 +53,11 @@ _TYPES = {
 }
 """The format's own numbers of physical types, by PyArrow's names; none of 96 bits, which the table's columns never have."""
 _SIZES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8}
-"""Of their values."""
+"""Of their values. Those of fixed length have that of their column."""
+_SIZE_STATISTICS = 16
+"""Of a chunk's metadata."""
+_TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
+"""Of these: how long its texts are, and how many values have each level."""
 _EXTREMES = (1, 2, 5, 6)
 """Of a chunk's statistics: the older pair and the newer one."""
 _IS_GREATEST_EXACT, _IS_LEAST_EXACT = 7, 8
@@ -89,13 +95,18 @@ class AsAsked:
         Raises:
             UnusualError: it cannot.
         """
-        # Without keys: Arrow's own schema among them would say in which of Arrow's layouts its rows were.
         try:
-            told = as_pyarrow(bytes_of(without(footer.fields, (KEYS,))))
-            self._check_columns(told.schema)
-        except pa.ArrowException as err:
+            self._check(footer)
+        except (pa.ArrowException, UnicodeDecodeError) as err:
             raise UnusualError(f"PyArrow does not read the footer: {err}") from err
-        groups = footer.groups
+
+    def _check(self, footer: Footer) -> None:
+        # Without keys: Arrow's own schema among them would say in which of Arrow's layouts its rows were.
+        told = as_pyarrow(bytes_of(without(footer.fields, (KEYS,))))
+        # The proof reads all texts, and not each is one.
+        str((told.created_by, told.schema))
+        self._check_columns(told.schema)
+        columns, groups = _leaves(told.schema), footer.groups
         if not groups or min(group.size_bytes for group in (groups[0], *groups[:-1])) < WORTH_BYTES:
             raise UnusualError(f"a row group that is not the last one has less than {WORTH_BYTES} bytes")
         for place, group in enumerate(groups):
@@ -105,9 +116,11 @@ class AsAsked:
                 raise UnusualError("a row group is larger than the table asks")
             if len(group.chunks) != len(self._leaves):
                 raise UnusualError("a row group has other columns than its file")
-            for column, (leaf, chunk) in enumerate(zip(self._leaves, group.chunks, strict=True)):
-                _check_sizes(told.schema.column(column).physical_type, chunk.meta)
-                self._check_chunk(told.row_group(place).column(column), leaf, chunk.meta, group.rows)
+            for column, chunk in zip(columns, group.chunks, strict=True):
+                _check_sizes(column, chunk.meta)
+            row_group = told.row_group(place)
+            for at, (leaf, chunk) in enumerate(zip(self._leaves, group.chunks, strict=True)):
+                self._check_chunk(row_group.column(at), leaf, chunk.meta, group.rows)
 
     def _check_columns(self, theirs: pq.ParquetSchema) -> None:
         found, wanted = theirs.to_arrow_schema(), self._own.to_arrow_schema()
@@ -126,6 +139,8 @@ class AsAsked:
             raise UnusualError(f"column {path} is packed in another way than the table asks")
         if path in self._filtered and told.bloom_filter_offset is None:
             raise UnusualError(f"column {path} has no Bloom filter, for which the table asks")
+        if told.statistics is not None and told.statistics.has_null_count and not is_counted(told):
+            raise UnusualError(f"column {path} has more nulls than values, or less than none")
         if _is_uuid(leaf):
             if told.statistics is not None and told.statistics.has_min_max:
                 raise UnusualError(f"column {path} has extremes, of which readers have several orders")
@@ -139,15 +154,25 @@ class AsAsked:
             _check_floats(told)
 
 
-def _check_sizes(physical: str, meta: Struct) -> None:
-    """Whether a chunk has the type of its column, and extremes of its size: PyArrow ends the process where not."""
+def _check_sizes(column: Any, meta: Struct) -> None:
+    """Whether a chunk has the type of its column, and extremes and histograms of its size.
+
+    Where not, PyArrow ends the process as soon as it looks.
+    """
+    physical = column.physical_type
     if number(meta, TYPE) != _TYPES.get(physical):
         raise UnusualError(f"a column of type {physical} has a chunk of another type")
-    size = _SIZES.get(physical)
+    size = column.length if physical == "FIXED_LEN_BYTE_ARRAY" else _SIZES.get(physical)
     found = sub(meta, STATISTICS) if STATISTICS in meta else {}
     extremes = [found[name] for name in _EXTREMES if name in found]
     if size is not None and any(one.type != TType.STRING or len(one.value) != size for one in extremes):
         raise UnusualError(f"the extremes of a column of type {physical} have not {size} bytes")
+    sizes = sub(meta, _SIZE_STATISTICS) if _SIZE_STATISTICS in meta else {}
+    if _TEXT_BYTES in sizes and physical != "BYTE_ARRAY":
+        raise UnusualError(f"a column of type {physical} has a length of texts")
+    levels = {_REPETITIONS: column.max_repetition_level, _DEFINITIONS: column.max_definition_level}
+    if any(name in sizes and len(items(sizes, name)) not in {0, most + 1} for name, most in levels.items()):
+        raise UnusualError("a histogram of levels has another size than there are levels")
 
 
 def _check_floats(told: pq.ColumnChunkMetaData) -> None:

@@ -12,7 +12,7 @@ import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -216,8 +216,8 @@ def _parts(chunk: Chunk) -> list[Part]:
 
 def _check_parts(every: Iterable[Part], end: int) -> None:
     """No part reaches into another one or out of the file: many that share bytes would be written once for each."""
-    ordered = sorted([Part(0, len(MAGIC)), *every])
-    if any(part.size < 0 or part.end > end for part in ordered) or any(
+    ordered = sorted(every)
+    if any(part.start < len(MAGIC) or part.size < 0 or part.end > end for part in ordered) or any(
         one.end > other.start for one, other in pairwise(ordered)
     ):
         raise UnusualError("parts of the file reach into each other, or out of it")
@@ -346,10 +346,16 @@ def sub(fields: Struct, name: int) -> Struct:
 
 def subs(fields: Struct, name: int) -> list[Struct]:
     """A list of structures that a structure holds. Raises UnusualError: it does not."""
+    values: list[Struct] = items(fields, name, TType.STRUCT)
+    return values
+
+
+def items(fields: Struct, name: int, of: int = TType.I64) -> list[Any]:
+    """A list that a structure holds, of values of this type. Raises UnusualError: it does not."""
     found = fields.get(name)
-    if found is None or found.type != TType.LIST or found.value.type != TType.STRUCT:
-        raise UnusualError(f"field {name} of a structure is no list of structures")
-    values: list[Struct] = found.value.values
+    if found is None or found.type != TType.LIST or found.value.type != of:
+        raise UnusualError(f"field {name} of a structure is no list of type {of}")
+    values: list[Any] = found.value.values
     return values
 
 

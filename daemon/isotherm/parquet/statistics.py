@@ -139,7 +139,7 @@ def _add(
     if nans is not None:
         result.nan_value_counts[field_id] = nans
     told = [chunk.statistics for chunk in chunks]
-    if any(one is None or not one.has_null_count for one in told):
+    if not all(is_counted(chunk) for chunk in chunks):
         return
     result.null_value_counts[field_id] = sum(one.null_count for one in told)
     is_float = isinstance(column.iceberg_type, FloatType | DoubleType)
@@ -153,6 +153,12 @@ def _add(
         result.lower_bounds[field_id] = lower
     if upper is not None:
         result.upper_bounds[field_id] = upper
+
+
+def is_counted(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a chunk tells how many of its values are null. A number that cannot be would have readers skip rows."""
+    told = chunk.statistics
+    return told is not None and told.has_null_count and 0 <= told.null_count <= chunk.num_values
 
 
 def _extremes(iceberg: IcebergType, chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any]:
