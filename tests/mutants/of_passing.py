@@ -24,6 +24,7 @@ IN_A_FOOTER = OF_GROUPS + "test_the_sum_sees_whatever_is_changed_in_a_footer"
 IN_PAGES = OF_GROUPS + "test_the_sum_sees_each_byte_of_pages_indexes_and_filters"
 ASKS = JOBS + "test_files_are_decoded_where_the_table_asks_for_something_else"
 EVOLVED = JOBS + "test_files_of_another_schema_are_decoded"
+CANNOT_BE = OF_ASKED + "test_what_a_footer_leaves_open_has_the_file_decoded"
 WRONG_PAGES = OF_PAGES + "test_a_footer_that_says_something_else_of_pages_is_found"
 
 MUTANTS = (
@@ -151,8 +152,8 @@ MUTANTS = (
     Mutant(
         "new files are too large",
         PACKING,
-        "and sizes[number] <= room:",
-        "and sizes[number] <= 2 * room:",
+        "and files[number].size_bytes <= room",
+        "and files[number].size_bytes <= 2 * room",
         OF_PACKING + "test_examples",
     ),
     Mutant(
@@ -230,7 +231,7 @@ MUTANTS = (
     Mutant(
         "a footer of any size is held",
         FOOTER,
-        "or length > MOST_FOOTER_BYTES:",
+        "or length > most_bytes:",
         "or False:",
         OF_FOOTERS + "test_a_footer_that_would_take_much_memory_is_refused",
     ),
@@ -285,6 +286,113 @@ MUTANTS = (
         "stream.read(MOST_HEADER_BYTES)",
         "stream.read()",
         OF_PAGES + "test_a_header_that_would_take_much_memory_is_none",
+    ),
+    # How much there may be of footers
+    Mutant(
+        "a footer becomes too large with the next file",
+        PACKING,
+        "and files[number].share <= left:",
+        ":",
+        OF_PACKING + "test_files_with_much_in_their_footers_go_into_more_files",
+    ),
+    Mutant(
+        "a footer is too large already",
+        PACKING,
+        "and _share(left, group) <= 1:",
+        ":",
+        OF_PACKING + "test_files_with_much_in_their_footers_go_into_more_files",
+    ),
+    Mutant(
+        "the footer of the only file is too large",
+        PACKING,
+        "and _share(files, files) <= 1:",
+        ":",
+        OF_PACKING + "test_files_with_much_in_their_footers_go_into_more_files",
+    ),
+    Mutant(
+        "footers grow more than is reckoned",
+        FOOTER,
+        "self.size_bytes + CHUNK_GROWS_BYTES * len(chunks)",
+        "self.size_bytes",
+        OF_FOOTERS + "test_a_share_bounds_what_row_groups_take_wherever_they_lie",
+    ),
+    Mutant(
+        "indexes grow more than is reckoned",
+        FOOTER,
+        "+ 2 * _size(",
+        "+ _size(",
+        OF_FOOTERS + "test_a_share_bounds_what_row_groups_take_wherever_they_lie",
+    ),
+    Mutant(
+        "a file is written that cannot be read again",
+        GROUPS,
+        "if len(content) > limits.MOST_FOOTER_BYTES or indexes_bytes > limits.MOST_INDEX_BYTES:",
+        "if False:",
+        OF_GROUPS + "test_a_file_that_could_not_be_read_again_is_not_written",
+    ),
+    Mutant(
+        "an offset that does not fit its field fails the job",
+        FOOTER,
+        "return written({**fields, LOCATIONS",
+        "return bytes_of({**fields, LOCATIONS",
+        OF_FOOTERS + "test_an_offset_that_does_not_fit_its_field_is_not_written",
+    ),
+    Mutant(
+        "files of many columns take longer to copy than to decode",
+        PASSING,
+        "read_footer(stream, as_asked.most_footer_bytes(file.size_bytes))",
+        "read_footer(stream)",
+        JOBS + "test_files_of_many_columns_in_few_bytes_are_decoded",
+    ),
+    # What cannot be
+    Mutant(
+        "a part lies before the beginning",
+        FOOTER,
+        "part.start < len(MAGIC) or part.size < 0",
+        "part.size < 0",
+        LEADS_ELSEWHERE,
+    ),
+    Mutant(
+        "wrong counts of nulls are copied",
+        ASKED,
+        "has_null_count and not is_counted(told):",
+        "has_null_count and False:",
+        CANNOT_BE,
+    ),
+    Mutant(
+        "a manifest has a wrong count of nulls",
+        STATISTICS,
+        "and 0 <= told.null_count <= chunk.num_values",
+        "",
+        "parquet/test_statistics.py::test_a_count_of_nulls_is_told_where_it_can_be",
+    ),
+    Mutant(
+        "an extreme of another length ends the process",
+        ASKED,
+        'column.length if physical == "FIXED_LEN_BYTE_ARRAY" else _SIZES.get(physical)',
+        "_SIZES.get(physical)",
+        CANNOT_BE,
+    ),
+    Mutant(
+        "a histogram of another length ends the process",
+        ASKED,
+        "levels = {_REPETITIONS: column.max_repetition_level, _DEFINITIONS: column.max_definition_level}",
+        "levels = dict[int, int]()",
+        CANNOT_BE,
+    ),
+    Mutant(
+        "a text that is none fails the job",
+        ASKED,
+        "except (pa.ArrowException, UnicodeDecodeError)",
+        "except pa.ArrowException",
+        CANNOT_BE,
+    ),
+    Mutant(
+        "the name of a writer that is no text fails the job",
+        ASKED,
+        "str((told.created_by, told.schema))",
+        "pass",
+        CANNOT_BE,
     ),
     # The proof
     Mutant(

@@ -102,11 +102,11 @@ WRONG: dict[str, tuple[Callable[[Struct], Any], str]] = {
             lambda one, text=text: statistics(one, CODE).update({6: Field(TType.STRING, text)}),
             "have not 3 bytes",
         )
-        for text in (b"", b"ab", b"abcd")
+        for text in (b"abcd", b"ab", b"")
     },
+    "levels that are no numbers": (sized(ID, f3=TEXT), "no list"),
     "levels of repetition that there are not": (sized(LIST, f2=histogram(1, 2, 3)), "histogram"),
     "levels of definition that there are not": (sized(ID, f3=histogram(0, 100, 0)), "histogram"),
-    "levels that are no numbers": (sized(ID, f3=TEXT), "no list"),
     "a length of texts in numbers": (sized(ID, f1=count(9)), "length of texts"),
     "less nulls than none": (lambda one: statistics(one, WORDS).update({3: count(-1)}), "less than none"),
     "more nulls than values": (lambda one: statistics(one, LIST).update({3: count(201)}), "more nulls"),

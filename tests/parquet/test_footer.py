@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from thrift.Thrift import TType
 
+from isotherm.parquet import footer as footers
 from isotherm.parquet.compact_thrift import Field, Items, Struct, bytes_of
 from isotherm.parquet.footer import (
     MOST_FOOTER_BYTES,
-    MOST_INDEX_BYTES,
     Part,
     Places,
     UnusualError,
@@ -102,6 +102,15 @@ def test_a_footer_that_would_take_much_memory_is_refused(tmp_path: Path) -> None
         read_footer(stream)
 
 
+def test_a_footer_of_more_bytes_than_are_wanted_is_not_parsed(tmp_path: Path) -> None:
+    with write(tmp_path / "a", "plain", 1).open("rb") as stream:
+        found = read_footer(stream).size_bytes
+
+        assert found == read_footer(stream, found).size_bytes
+        with pytest.raises(UnusualError, match=f"at most {found - 1} bytes"):
+            read_footer(stream, found - 1)
+
+
 def test_indexes_that_would_take_much_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,8 +159,11 @@ def test_what_is_said_of_a_row_group_is_the_same_wherever_it_lies(tmp_path: Path
     assert placeless(first) != placeless(second)
 
 
+@pytest.mark.parametrize("unlimited", ["MOST_FOOTER_BYTES", "MOST_INDEX_BYTES"])
 @pytest.mark.parametrize("layout", EVERY)
-def test_a_share_bounds_what_row_groups_take_wherever_they_lie(tmp_path: Path, layout: str) -> None:
+def test_a_share_bounds_what_row_groups_take_wherever_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, unlimited: str
+) -> None:
     """As far behind as a terabyte, of which each offset takes five bytes more."""
     with write(tmp_path / "a", layout, 1).open("rb") as stream:
         footer, groups, indexes_bytes = read_footer(stream), [], 0
@@ -167,7 +179,13 @@ def test_a_share_bounds_what_row_groups_take_wherever_they_lie(tmp_path: Path, l
 
     footer_bytes = len(bytes_of({**footer.fields, 4: list_of(*groups)}))
 
-    assert 0 < max(footer_bytes / MOST_FOOTER_BYTES, indexes_bytes / MOST_INDEX_BYTES) <= footer.share
+    taken = {
+        "MOST_FOOTER_BYTES": footer_bytes / footers.MOST_FOOTER_BYTES,
+        "MOST_INDEX_BYTES": indexes_bytes / footers.MOST_INDEX_BYTES,
+    }
+    assert max(taken.values()) <= footer.share
+    monkeypatch.setattr(footers, unlimited, 2**60)
+    assert all(taken[name] <= footer.share for name in taken.keys() - {unlimited})
 
 
 def test_an_offset_that_does_not_fit_its_field_is_not_written() -> None:

@@ -37,6 +37,9 @@ from isotherm.parquet.statistics import is_counted
 WORTH_BYTES = 8 * 1024 * 1024
 """A row group of this size is left as it is. To read it takes as long as ten requests to a store, and a hundred times as long
 as to look for it; a reader gains next to nothing from a larger one."""
+FOOTER_BYTES = 20 * 1024
+"""So many may a footer have for each 8 MiB of its file, a quarter of a percent. A footer is parsed three times until its copy is
+proved. With a hundred columns of numbers in such a file that takes as long as to decode them, and nothing is gained."""
 LARGER = 1.1
 """By which a row group may be larger than the table asks: writers see how large one has become when it has."""
 
@@ -62,6 +65,11 @@ _EXTREMES = (1, 2, 5, 6)
 """Of a chunk's statistics: the older pair and the newer one."""
 _IS_GREATEST_EXACT, _IS_LEAST_EXACT = 7, 8
 """Of a chunk's statistics: whether the extreme is a value of the column, and not one that was cut off."""
+
+
+def most_footer_bytes(file_bytes: int) -> int:
+    """The longest footer with which a file of this size is worth copying."""
+    return FOOTER_BYTES * file_bytes // WORTH_BYTES
 
 
 class AsAsked:

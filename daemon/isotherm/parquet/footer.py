@@ -136,12 +136,13 @@ class Places(NamedTuple):
     """Its size too: larger offsets take more bytes."""
 
 
-def read_footer(stream: BinaryIO) -> Footer:
+def read_footer(stream: BinaryIO, most_bytes: int = MOST_FOOTER_BYTES) -> Footer:
     """The footer of a file.
 
     Raises:
-        UnusualError: there is none, or it is not plain.
+        UnusualError: there is none, or it is not plain, or it has more than so many bytes.
     """
+    most_bytes = min(most_bytes, MOST_FOOTER_BYTES)
     size = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     begins = stream.read(len(MAGIC))
@@ -149,8 +150,8 @@ def read_footer(stream: BinaryIO) -> Footer:
     tail = stream.read(8)
     length = int.from_bytes(tail[:4], "little")
     start = size - 8 - length
-    if begins != MAGIC or tail[4:] != MAGIC or start < len(MAGIC) or length > MOST_FOOTER_BYTES:
-        raise UnusualError(f"no plain Parquet file with a footer of at most {MOST_FOOTER_BYTES} bytes")
+    if begins != MAGIC or tail[4:] != MAGIC or start < len(MAGIC) or length > most_bytes:
+        raise UnusualError(f"no plain Parquet file with a footer of at most {most_bytes} bytes")
     stream.seek(start)
     fields = parsed(stream.read(length))
     _check_known(fields, _FOOTER_FIELDS, "the footer")

@@ -1,6 +1,7 @@
 """Large row groups without deletes are copied as they are; all others are decoded, and rows are the same in either case."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from pyiceberg.types import (
     StructType,
     TimestamptzType,
 )
+from thrift.Thrift import TType
 
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.model.files import FileKind, LiveFile
@@ -37,7 +39,12 @@ from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet import as_asked
+from isotherm.parquet import footer as footers
+from isotherm.parquet.compact_thrift import Field
+from isotherm.parquet.footer import read_footer
 from isotherm.parquet.table_description import described
+from support.footers import chunk, meta
+from support.footers import rewritten as change_footer
 from support.parquet_files import LAYOUTS, local, rows
 from support.rewriting import bound, commit, rewritten
 
@@ -386,6 +393,68 @@ def test_files_of_another_kind_than_most_are_decoded(table: Table, tmp_path: Pat
     result = rewritten(table, job)
     assert (2, 1) == sizes(result)
     assert mismatch(job, result) is None
+
+
+def test_files_of_many_columns_in_few_bytes_are_decoded(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To parse their footers takes longer than to decode them."""
+    job = bound(table, UNPARTITIONED)
+    footer_bytes = [int.from_bytes(path.read_bytes()[-8:-4], "little") for path in sources(job)]
+    part = max(length / file.size_bytes for length, file in zip(footer_bytes, job.data_files, strict=True))
+
+    monkeypatch.setattr(as_asked, "FOOTER_BYTES", math.ceil(part * as_asked.WORTH_BYTES) + 1)
+    assert (1, 0) == sizes(rewritten(table, job))
+    monkeypatch.setattr(as_asked, "FOOTER_BYTES", int(part / 2 * as_asked.WORTH_BYTES))
+    assert (0, 1) == sizes(rewritten(table, replace(job, job_id="many")))
+
+
+def test_files_go_together_only_as_far_as_the_footer_of_the_new_one_can_be_read(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = bound(table, UNPARTITIONED)
+    with sources(job)[0].open("rb") as stream:
+        share = read_footer(stream).share
+    job = replace(job, data_files=job.data_files * 2)
+
+    monkeypatch.setattr(footers, "MOST_FOOTER_BYTES", int(footers.MOST_FOOTER_BYTES * share * 5))
+    result = rewritten(table, job)
+    assert (0, 1) == sizes(result)
+    assert mismatch(job, result) is None
+    halves = replace(job, job_id="halves", target_size_bytes=job.data_files[0].size_bytes * 4)
+    result = rewritten(table, halves)
+    assert (2, 0) == sizes(result)
+    assert mismatch(halves, result) is None
+
+
+@pytest.mark.parametrize("nulls", [-1, 2**62])
+def test_no_manifest_says_of_nulls_what_cannot_be(table: Table, nulls: int) -> None:
+    """A filtered read skips a file in which all values are null, or none: by sums in which a wrong one has part."""
+    job = bound(table, UNPARTITIONED)
+    for path in sources(job):
+        change_footer(path, lambda fields: meta(fields, 1)[12].value.update({3: Field(TType.I64, nulls)}))
+    files = [
+        replace(file, size_bytes=path.stat().st_size)
+        for file, path in zip(job.data_files, sources(job), strict=True)
+    ]
+
+    (file,) = rewritten(table, replace(job, data_files=tuple(files))).files
+
+    assert not was_copied(local(file))
+    assert pq.read_table(local(file))["text"].null_count == file.null_value_counts[2]
+
+
+def test_an_index_that_lies_before_the_file_has_it_decoded(table: Table, tmp_path: Path) -> None:
+    job, path = bound(table, UNPARTITIONED), tmp_path / "a.parquet"
+    pq.write_table(pq.read_table(sources(job)[0]), path, **LAYOUTS["indexes"], store_schema=False)
+    change_footer(path, lambda fields: chunk(fields).update({6: Field(TType.I64, -1000)}))
+    file = replace(job.data_files[0], path=str(path), size_bytes=path.stat().st_size)
+    job = replace(job, data_files=(file, file))
+
+    result = rewritten(table, job)
+
+    assert mismatch(job, result) is None
+    assert content(sources(job)) == content([local(file) for file in result.files])
 
 
 def test_a_damaged_page_is_told_and_not_copied(table: Table, tmp_path: Path) -> None:

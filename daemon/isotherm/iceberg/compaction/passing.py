@@ -124,7 +124,7 @@ def _of_one_kind(io: FileIO, files: Mapping[int, LiveFile], asked: as_asked.AsAs
 
 def _footer(path: str, file: LiveFile) -> Footer:
     with Path(path).open("rb") as stream:
-        footer = read_footer(stream)
+        footer = read_footer(stream, as_asked.most_footer_bytes(file.size_bytes))
     if sum(group.rows for group in footer.groups) != file.rows:
         raise UnusualError(f"{file.path} has other rows than its manifest says")
     return footer
