@@ -30,6 +30,7 @@ SUBJECTS = {
     "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
     "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",
     "coexisting": "a stream with maintenance beside it: ours, and Iceberg's procedures on a timer",
+    "amplifying": "a simulated day under three policies: how often its bytes are written again",
     "decisions": "two dozen tables, and what the policies make of them",
 }
 COLUMNS = ("name", "value", "unit", "baseline", "ratio")
