@@ -30,6 +30,9 @@ SUBJECTS = {
     "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
     "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",
     "coexisting": "a stream with maintenance beside it: ours, and Iceberg's procedures on a timer",
+    "scanning": "how long the result of a compaction takes to scan, against tables written in one go",
+    "expiring": "10,000 snapshots, against PyIceberg's API and Spark's procedure",
+    "orphans": "100,000 files of a folder, against Spark's procedure and a script",
     "amplifying": "a simulated day under three policies: how often its bytes are written again",
     "decisions": "two dozen tables, and what the policies make of them",
 }

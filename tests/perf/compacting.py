@@ -4,43 +4,47 @@ Two partitions of 120 files each. Ours are two jobs at once, from binding to com
 Spark's session is started before; what that takes is left out.
 """
 
-import itertools
 import resource
 import shutil
 import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from measure import in_turns, row
+from measure import in_turns, row, tree, wall_and_cpu
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+from rewriting import (
+    PARTS,
+    TARGET,
+    and_back,
+    compacted,
+    copy,
+    job_for,
+    numbers,
+    peak_of_copy_mib,
+    peak_of_ours_mib,
+    rewritten_by,
+    size_of,
+)
 
-from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import OutcomeKind, Swap, Take
+from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.daemon import BUSY_PAUSE_S
 from isotherm.demo.stack import find_java, jar_paths
-from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.committer import commit_compactions
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.manifests.live import live_files
 from isotherm.parquet import as_asked
 from isotherm.parquet.table_description import described
-from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import ExecutorsConfig, LocalExecutorConfig
 from support.equality import delete_by, keys
 from support.lab import Lab, of
@@ -51,7 +55,6 @@ FILES, ROWS = 120, 20_000
 """Of each partition, and of each file."""
 UPSERTS, KEYS = 6, 2_000
 """Files of equality deletes for each partition, and keys in each."""
-TARGET = 128 * 1024**2
 ROUNDS = 3
 LARGE_FILES, LARGE_ROWS = 12, 600_000
 """Of each partition, and of each file: one row group of some 21 MB."""
@@ -69,36 +72,20 @@ SCHEMA = Schema(
     NestedField(5, "name", StringType(), required=False),
     NestedField(6, "note", StringType(), required=False),
 )
-PARTS = (0, 1)
 AS_A_PERSON_WOULD = {
     "spark__sql__adaptive__enabled": "true",
     "spark__sql__codegen__wholeStage": "true",
     "spark__sql__codegen__factoryMode": "FALLBACK",
     "spark__driver__memory": "2g",
+    # With the optimizing compiler, and the collector that a JVM has by itself.
+    "spark__driver__extraJavaOptions": "",
 }
 """The tests' session is made for small queries."""
 
 
 def benchmarks(say):
     with lake() as (catalog, spark, folder):
-        say(f"a table of {2 * FILES} files, {2 * FILES * ROWS:,} rows")
-        table = filled(catalog, "bench.large", FILES, ROWS)
-        copied = folder / "copied"
-        copied.mkdir()
-        say("DuckDB copies, Spark and we compact it, in turns")
-        took = in_turns(
-            {
-                "copy": lambda: copy(table, copied),
-                "ours": lambda: compact(table),
-                "spark": lambda: rewrite_by(spark, table),
-            },
-            ROUNDS,
-            clock=time.perf_counter,
-        )
-        rows = [
-            seconds("compaction against DuckDB COPY", took["ours"], took["copy"]),
-            seconds("compaction against Spark", took["ours"], took["spark"]),
-        ]
+        table, rows = large(catalog, spark, folder, say)
         say(f"the same with {UPSERTS} files of {KEYS:,} equality deletes in each partition")
         upserted(spark, table, folder)
         took = in_turns(
@@ -132,6 +119,28 @@ def benchmarks(say):
         rows.append(small(catalog))
         say(f"a daemon and {DUE} due partitions of ten small files")
         return [*rows, *backlog(folder / "backlog")]
+
+
+def large(catalog, spark, folder, say):
+    """A table of many files, and what compacting it takes: time, CPU, memory, and the bytes that are written."""
+    say(f"a table of {2 * FILES} files, {2 * FILES * ROWS:,} rows")
+    table = filled(catalog, "bench.large", FILES, ROWS)
+    copied = folder / "copied"
+    copied.mkdir()
+    say("DuckDB copies, Spark and we compact it, in turns")
+    took, used = wall_and_cpu(
+        {
+            "copy": lambda: copy(table, copied),
+            "ours": lambda: compact(table),
+            "spark": lambda: rewrite_by(spark, table),
+        },
+        ROUNDS,
+    )
+    return table, [
+        *beside("compaction", took, "s"),
+        *beside("compaction, CPU", used, "s"),
+        *memory_and_bytes(spark, table, folder, copied),
+    ]
 
 
 @contextmanager
@@ -178,82 +187,48 @@ def filled(catalog, name, files, rows):
     return table
 
 
-def copy(table, folder):
-    """The rows of each partition in one file, as a tool without Iceberg would write them."""
-    head = table.current_snapshot()
-    for part in PARTS:
-        found = live_files(table.metadata, table.io, head, PartitionKey(f'{{"1000":{part}}}'))
-        paths = [normalised(one.path) for one in found if one.kind is FileKind.DATA]
-        with duckdb.connect(config={"threads": 2}) as connection:
-            connection.execute(
-                f"COPY (SELECT * FROM read_parquet(?)) TO '{folder}/{part}.parquet' (FORMAT parquet, CODEC zstd)",
-                [paths],
-            )
-
-
-_numbers = itertools.count()
-
-
-def job_for(table, part, take):
-    """A job for a partition."""
-    bound = bind(
-        table.metadata,
-        table.io,
-        table.current_snapshot(),
-        PartitionKey(f'{{"1000":{part}}}'),
-        job_id=f"bench{next(_numbers)}",
-        table=TableId(str(table.metadata.table_uuid), ".".join(table.name())),
-        partition_label=f"part={part}",
-        take=take,
-        target_size_bytes=TARGET,
-        policy_hash="",
-        why="a benchmark",
-    )
-    return bound.job
-
-
 def compact(table, take=None):
-    """Both partitions at once, and back again for the next round."""
-    base, executor = table.refresh().metadata.current_snapshot_id, warm_executor()
-    jobs = [job_for(table, part, take or Take(TARGET, with_deletes=True)) for part in PARTS]
-    for job in jobs:
-        executor.start(job, described(table.metadata), table.catalog.properties)
-    ended = {}
-    while len(ended) < len(jobs):
-        executor.wait(60)
-        ended.update(executor.poll())
-    swaps = [Swap(job, ended[job.job_id]) for job in jobs]
-    for outcome in commit_compactions(table.catalog, swaps, lambda *_: {}, now_ms()):
-        if outcome.kind is not OutcomeKind.DONE:
-            raise AssertionError(outcome)
-    back_to(table, base)
-
-
-@cache
-def warm_executor():
-    """One for all rounds, as the daemon has one: the program that jobs are forked from is there before."""
-    return LocalExecutor(jobs_at_once=len(PARTS))
-
-
-def back_to(table, snapshot_id):
-    table.refresh().manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+    """By us, and back again for the next round."""
+    with and_back(table):
+        compacted(table, take)
 
 
 def rewrite_by(spark, table):
-    """Spark's own procedure, on all files."""
-    base, name = table.refresh().metadata.current_snapshot_id, ".".join(table.name())
-    options = {
-        "rewrite-all": "true",
-        "target-file-size-bytes": TARGET,
-        "max-concurrent-file-group-rewrites": 2,
+    """By Spark, and back again."""
+    with and_back(table):
+        rewritten_by(spark, table)
+
+
+def beside(name, got, unit):
+    """A row against each of both."""
+    return [
+        row(f"{name} against {who}", got["ours"], unit, got[other], got[other] / got["ours"])
+        for other, who in (("copy", "DuckDB COPY"), ("spark", "Spark"))
+    ]
+
+
+def memory_and_bytes(spark, table, folder, copied):
+    """The most memory of each, and the bytes that it has written."""
+    (jvm,) = (one for one in tree() if one.name() == "java")
+    highest = next(
+        line for line in Path(f"/proc/{jvm.pid}/status").read_text().splitlines() if "VmHWM" in line
+    )
+    with and_back(table):
+        ours_mib = peak_of_ours_mib(folder, table)
+    memory = {
+        "ours": ours_mib,
+        "copy": peak_of_copy_mib(table, copied),
+        "spark": int(highest.split()[1]) / 1024,
     }
-    said = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
-    (done,) = spark.sql(
-        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map({said}))"
-    ).collect()
-    if done["rewritten_data_files_count"] != len(PARTS) * FILES:
-        raise AssertionError(done)
-    back_to(table, base)
+    written = {"copy": sum(one.stat().st_size for one in copied.iterdir())}
+    with and_back(table):
+        written["ours"] = size_of(table, compacted(table))
+    with and_back(table):
+        written["spark"] = size_of(table, rewritten_by(spark, table))
+    return [
+        *beside("compaction, peak memory", memory, "MiB"),
+        *beside("compaction, output", {who: size / 1e6 for who, size in written.items()}, "MB"),
+    ]
 
 
 def upserted(spark, table, folder):
@@ -277,7 +252,7 @@ def small(catalog):
         while not executor.poll():
             executor.wait(60)
     executor.stop()
-    alone = in_turns({"alone": lambda: attempt(replace(job, job_id=f"alone{next(_numbers)}"), *arguments)}, 3)
+    alone = in_turns({"alone": lambda: attempt(replace(job, job_id=f"alone{next(numbers)}"), *arguments)}, 3)
     return seconds(
         "a small job, against its work alone (CPU)", (of_children_s() - before) / SMALL, alone["alone"]
     )
@@ -324,7 +299,7 @@ def far(folder, rows_each):
 
         def rewritten(delay_s):
             store.delay_s = delay_s
-            again = replace(job, job_id=f"far{next(_numbers)}")
+            again = replace(job, job_id=f"far{next(numbers)}")
             done = attempt(again, described(table.metadata), catalog.properties)
             if (refused := getattr(done, "why", None)) is not None:
                 raise AssertionError(refused)
@@ -351,7 +326,7 @@ def passed_through(catalog, folder):
     def rewritten(least_bytes):
         as_asked.WORTH_BYTES = least_bytes
         done = attempt(
-            replace(job, job_id=f"passed{next(_numbers)}"), described(table.metadata), catalog.properties
+            replace(job, job_id=f"passed{next(numbers)}"), described(table.metadata), catalog.properties
         )
         if (
             refused := getattr(done, "why", None) or mismatch(job, replace(done, job_id=job.job_id))

@@ -132,7 +132,7 @@ class Blocks:
         return b"".join((self.header, *blocks))
 
 
-def _entry(at, partitions, columns):
+def _entry(at, partitions, columns, path=None):
     low = struct.pack("<q", at)
     text = f"value-{at:08d}".encode()
     bounds = {column: text if column % 2 else low for column in range(1, columns + 1)}
@@ -140,7 +140,8 @@ def _entry(at, partitions, columns):
         2,
         content=DataFileContent.DATA,
         # About as long as Spark's: a bucket, a table, a partition, a task and a UUID.
-        file_path=f"s3://warehouse/shop.db/orders/data/at_hour=2025-11-24-{at % 24:02d}/{at:05d}-{at}-"
+        file_path=path
+        or f"s3://warehouse/shop.db/orders/data/at_hour=2025-11-24-{at % 24:02d}/{at:05d}-{at}-"
         f"8d5a3f0e-9c1b-4e07-a3d2-{at * 7919:012x}-00001.parquet",
         file_format=FileFormat.PARQUET,
         partition=Record(FIRST_HOUR + at % partitions),
@@ -160,6 +161,42 @@ def _entry(at, partitions, columns):
 
 def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, columns=20, in_block=None, now_ms):
     """A table registered in the lab's catalog."""
+    folder, metadata = _begun(lab, name, columns)
+    per_manifest = files // manifests
+    blocks = Blocks(folder, metadata, partitions, in_block or gcd(per_manifest, 50))
+    listed = []
+    for at in range(manifests):
+        path = folder / f"manifest-{at}.avro"
+        path.write_bytes(blocks.manifest(per_manifest, start=at * per_manifest // blocks.in_block))
+        # Long ago: a full scan reads what the newest snapshots added once more, to see who writes where.
+        listed.append(_listed(path, per_manifest, 10**15 + 1, 1))
+    head, sequence_number = _published(lab, name, folder, metadata, listed, snapshots, files, now_ms)
+    written = {size: Blocks(folder, metadata, size, size) for size in (FEW_FILES, EVENT_FILES)}
+    return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, written)
+
+
+def of_files(lab, name, paths, *, manifests, columns=20, now_ms):
+    """A table of one snapshot, whose manifests name these files."""
+    folder, metadata = _begun(lab, name, columns)
+    partition = metadata.spec().partition_type(metadata.schema())
+    schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
+    each, listed = -(-len(paths) // manifests), []
+    for start in range(0, len(paths), each):
+        some, manifest = paths[start : start + each], folder / f"manifest-{start}.avro"
+        with AvroOutputFile(
+            PyArrowFileIO().new_output(str(manifest)),
+            schema,
+            "manifest_entry",
+            schema,
+            {"avro.codec": "deflate"},
+        ) as avro:
+            avro.write_block([_entry(start + at, 24, columns, path) for at, path in enumerate(some)])
+        listed.append(_listed(manifest, len(some), 10**15 + 1, 1))
+    _published(lab, name, folder, metadata, listed, 1, len(paths), now_ms)
+
+
+def _begun(lab, name, columns):
+    """The folder of a table, and its metadata without a snapshot."""
     folder = lab.root / "made" / name
     folder.mkdir(parents=True)
     fields = [NestedField(1, "at", TimestamptzType())]
@@ -167,16 +204,12 @@ def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, colum
         NestedField(at, f"c{at}", StringType() if at % 2 else LongType()) for at in range(2, columns + 1)
     ]
     spec = PartitionSpec(PartitionField(1, 1000, HourTransform(), "at_hour"))
-    metadata = new_table_metadata(Schema(*fields), spec, UNSORTED_SORT_ORDER, f"file://{folder}", {})
-    per_manifest = files // manifests
-    blocks = Blocks(folder, metadata, partitions, in_block or gcd(per_manifest, 50))
+    return folder, new_table_metadata(Schema(*fields), spec, UNSORTED_SORT_ORDER, f"file://{folder}", {})
+
+
+def _published(lab, name, folder, metadata, listed, snapshots, files, now_ms):
+    """Register a table whose snapshots all have these manifests. Returns the id and the number of the newest one."""
     head, sequence_number = 10**15 + snapshots, snapshots
-    listed = []
-    for at in range(manifests):
-        path = folder / f"manifest-{at}.avro"
-        path.write_bytes(blocks.manifest(per_manifest, start=at * per_manifest // blocks.in_block))
-        # Long ago: a full scan reads what the newest snapshots added once more, to see who writes where.
-        listed.append(_listed(path, per_manifest, 10**15 + 1, 1))
     location = f"{folder}/list.avro"
     io = PyArrowFileIO()
     write_manifest_list(io, metadata, location, head, head - 1, sequence_number, listed)
@@ -208,8 +241,7 @@ def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, colum
     )
     lab.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     _register(lab, name, folder, metadata)
-    written = {size: Blocks(folder, metadata, size, size) for size in (FEW_FILES, EVENT_FILES)}
-    return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, written)
+    return head, sequence_number
 
 
 def with_history(lab, name, *, snapshots, listed, now_ms):
@@ -221,11 +253,13 @@ def with_history(lab, name, *, snapshots, listed, now_ms):
     table = lab.catalog.load_table(name)
     bytes_of_one = made.blocks[EVENT_FILES].manifest(EVENT_FILES)
     manifests, log, lists = [], [], []
+    metadata_folder = made.folder / "metadata"  # elsewhere the daemon deletes nothing
+    metadata_folder.mkdir()
     for number, snapshot in enumerate(table.metadata.snapshots, 1):
-        path = made.folder / f"commit-{number}.avro"
+        path = metadata_folder / f"commit-{number}.avro"
         path.write_bytes(bytes_of_one)
         manifests.append(_listed(path, EVENT_FILES, snapshot.snapshot_id, number))
-        location = made.folder / f"list-{number}.avro"
+        location = metadata_folder / f"list-{number}.avro"
         if number % 10 == 1:
             ids = snapshot.snapshot_id, snapshot.snapshot_id - 1
             write_manifest_list(table.io, table.metadata, str(location), *ids, number, manifests[-listed:])

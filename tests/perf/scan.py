@@ -4,9 +4,6 @@ PyIceberg's side only reads: what it read would still have to be counted. Peaks 
 their own (peak.py).
 """
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
@@ -14,7 +11,7 @@ from pathlib import Path
 
 from made import make
 from measure import in_turns, row
-from peak import ours, theirs
+from peak import ours, peak_mib, theirs
 
 from isotherm.runtime.clock import now_ms
 from support.lab import Lab
@@ -63,16 +60,8 @@ def benchmarks(say):
             peaks = {}
             for who in ("ours", "theirs"):
                 say(f"{files:,} files, peak of memory, {who}")
-                peaks[who] = peak(lab, made.name, who)
+                peaks[who] = peak_mib(lab, made.name, who)
             what = f"memory that a full scan adds, {files:,} files, against PyIceberg's"
             rows.append(row(what, peaks["ours"], "MiB", peaks["theirs"], peaks["theirs"] / peaks["ours"]))
         lab.executor.stop()
     return rows
-
-
-def peak(lab, name, who):
-    """MiB that a scan adds to a process that has loaded everything else."""
-    script = Path(__file__).with_name("peak.py")
-    program = [sys.executable, str(script), str(lab.root), json.dumps(lab.properties), name, who]
-    done = subprocess.run(program, check=True, capture_output=True, text=True)
-    return float(done.stdout)
