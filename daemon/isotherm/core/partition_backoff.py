@@ -1,8 +1,10 @@
 """After a job that failed: whether its partition waits, for how long, and whether it is to blame. No clock, no I/O."""
 
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.files import NO_FILES, FileStats
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.part_size import after_failure
 
 RETRY_MS = 60_000
 """The first failure of a partition costs it a minute, each further one in a row twice as long, at most a day."""
@@ -49,7 +51,13 @@ there was nothing to do."""
 
 
 def setback(
-    table: TableId, partition: PartitionKey, refusal: Refusal, before: Hold | None, rest_ms: int, now_ms: int
+    table: TableId,
+    partition: PartitionKey,
+    refusal: Refusal,
+    before: Hold | None,
+    rest_ms: int,
+    now_ms: int,
+    read: FileStats = NO_FILES,
 ) -> Hold | None:
     """What holds a partition back after a job of it failed, or None where nothing does.
 
@@ -60,6 +68,7 @@ def setback(
         before: what held the partition back before.
         rest_ms: the policy's `compact.rest`.
         now_ms: the time.
+        read: what the job was to read.
     """
     if refusal.reason in EXCUSED:
         return None
@@ -90,4 +99,5 @@ def setback(
         partition=partition,
         until_ms=now_ms + span_ms,
         failures=failures,
+        part=after_failure(None if before is None else before.part, refusal.reason, read, now_ms),
     )

@@ -151,7 +151,7 @@ def test_no_record_on_the_topic_ends_the_loop_and_what_comes_behind_it_counts(la
 
 
 @pytest.mark.parametrize("number", [10**400, -1], ids=["huge", "negative"])
-@pytest.mark.parametrize("field", ["until_ms", "failures"])
+@pytest.mark.parametrize("field", ["until_ms", "failures", "part"])
 def test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail(lab, field, number):
     table = due_table(lab)
     uuid = uuid_of(table)
@@ -161,7 +161,7 @@ def test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail(lab, 
         "name": "shop.orders",
         "why": "load test",
         "at_ms": 1,
-        field: number,
+        field: {"bytes": number, "at_ms": 1} if field == "part" else number,
     }
     lab.held.append((f"{uuid}/pause", json.dumps(record).encode()))
     service = started(lab)

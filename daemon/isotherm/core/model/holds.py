@@ -20,6 +20,15 @@ class HoldKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PartSize:
+    """What one job of a partition may read, because a larger one did not end in its time, or in its memory."""
+
+    bytes: int
+    at_ms: int
+    """When such a job ended last."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """What holds back a table, one of its partitions, or a daemon."""
 
@@ -37,6 +46,8 @@ class Hold:
     """How often in a row the partition's jobs failed."""
     under: str = ""
     """Its key, where a newer version wrote it in a way that this one cannot read."""
+    part: PartSize | None = None
+    """What its partition's jobs may read, also once it holds nothing back any more (`core.part_size`). None: as all others."""
 
     @property
     def key(self) -> str:
@@ -60,3 +71,5 @@ class Quarantine:
     until_ms: int
     failures: int
     why: str
+    part: PartSize | None = None
+    """What its jobs may read. None: as all others."""

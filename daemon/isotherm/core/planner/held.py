@@ -3,6 +3,7 @@
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.decisions import NEVER, Verdict, Wake
 from isotherm.core.model.holds import Quarantine
+from isotherm.core.part_size import allowed_bytes
 from isotherm.core.planner.expirable import WHOLE
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
@@ -32,16 +33,12 @@ def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict,
     if quarantine is None or quarantine.until_ms <= now_ms:
         return None
     kind = Verdict.QUARANTINED if quarantine.failures >= QUARANTINE_FAILURES else Verdict.WAITING
-    if not quarantine.failures:
-        left = span_text(quarantine.until_ms - now_ms)
-        return (
-            kind,
-            f"waits ({quarantine.why}); tried again in {left}",
-            Wake(at_ms=quarantine.until_ms),
-        )
+    allowed = allowed_bytes(quarantine.part, now_ms)
+    less = "" if allowed is None else f", with {size_text(allowed)} at most, or two files"
     times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"
+    said = f"failed {times}" if quarantine.failures else "waits"
     left = span_text(quarantine.until_ms - now_ms)
-    return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)
+    return kind, f"{said} ({quarantine.why}); tried again in {left}{less}", Wake(at_ms=quarantine.until_ms)
 
 
 def table_waits(view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:

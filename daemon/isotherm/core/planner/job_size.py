@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
 from isotherm.core.model.tables import TableFacts
+from isotherm.core.model.windows import Grant
+from isotherm.core.part_size import allowed_bytes
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner import pauses
 from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.file_selection import taken
+from isotherm.core.planner.granted import limits_in
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.rewriters import why_not_converted
@@ -18,34 +23,63 @@ MAX_RAISES = 20
 """Of a budget, until what a job takes under it is found to fit."""
 
 _IN_PAUSE = "the pause that its writers make"
+_IN_TIME = "the size that fits its deadline and its memory"
 
 
-def limits(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> dict[str, int]:
-    """What one job reads at most, by the name of what limits it.
+def limits(
+    key: PartitionKey,
+    partition: PartitionState,
+    owed: Debt,
+    view: View,
+    policy: Policy,
+    grant: Grant | None,
+    now_ms: int,
+    *,
+    is_beside: bool,
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What one job reads at most, by the name of what limits it: now, and in the next pause of the partition's writers.
 
     What does not fit a budget, or the pause that its writers make as a rule, is done in parts; a large job would seldom
-    end before the stream comes back.
+    end before the stream comes back. In a window, and beside writers that only append, no pause is waited for.
     """
+    always = budgets(view, policy) | in_parts(view.quarantined.get(key), now_ms)
+    if is_beside or grant is not None:
+        allowed = always | ({} if grant is None else limits_in(grant, now_ms))
+        return allowed, allowed
     left_ms = pauses.left_ms(partition, now_ms)
-    in_pause = {} if left_ms is None else {_IN_PAUSE: pauses.most_bytes(left_ms)}
-    return budgets(view, policy) | in_pause
-
-
-def limits_later(partition: PartitionState, view: View, policy: Policy) -> dict[str, int]:
-    """The same in the next pause of its writers, of which the first quarter may be over by then."""
+    allowed = always | ({} if left_ms is None else {_IN_PAUSE: pauses.most_bytes(left_ms)})
+    if not owed.of_deletes:
+        return allowed, allowed
+    # Of the next pause the first quarter may be over by then.
     next_ms = pauses.next_ms(partition, policy.cold.quiet_for)
-    in_pause = {} if next_ms is None else {_IN_PAUSE: pauses.most_bytes(next_ms * 3 // 4)}
-    return budgets(view, policy) | in_pause
+    return allowed, always | ({} if next_ms is None else {_IN_PAUSE: pauses.most_bytes(next_ms * 3 // 4)})
 
 
 def budgets(view: View, policy: Policy) -> dict[str, int]:
-    """The same without the pauses of writers."""
+    """The budgets that hold for each job, by name."""
     said = {
         "budgets.bytes_per_hour": view.hour_budget_bytes,
         "work.bytes_per_hour": policy.work.bytes_per_hour,
         "work.bytes_per_day": policy.work.bytes_per_day,
     }
     return {name: int(limit) for name, limit in said.items() if limit is not None}
+
+
+def in_parts(quarantine: Quarantine | None, now_ms: int) -> dict[str, int]:
+    """What limits the jobs of a partition of which a larger job did not end in its time, or in its memory.
+
+    It is no budget: two files that are more are read all the same.
+    """
+    allowed = None if quarantine is None else allowed_bytes(quarantine.part, now_ms)
+    return {} if allowed is None else {_IN_TIME: allowed}
+
+
+def why_in_parts(allowed: Mapping[str, int]) -> str:
+    """That a job is smaller because a larger one failed, where nothing else makes it as small."""
+    limit = allowed.get(_IN_TIME)
+    if limit is None or limit > most_bytes(allowed):
+        return ""
+    return f"; at most {size_text(limit)} at once, or two files: a larger job outlived its deadline, or its memory"
 
 
 def most_bytes(allowed: Mapping[str, int]) -> int:

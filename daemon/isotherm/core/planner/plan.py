@@ -8,6 +8,7 @@ The score is debt divided by its threshold in the policy; 1.0 or more is due, un
 job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey
@@ -23,16 +24,9 @@ from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
-from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, limits_in, too_long
+from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
-from isotherm.core.planner.job_size import (
-    budgets,
-    limits,
-    limits_later,
-    most_bytes,
-    not_converted,
-    over_budget,
-)
+from isotherm.core.planner.job_size import limits, most_bytes, not_converted, over_budget, why_in_parts
 from isotherm.core.planner.minor import Old, advice, old_files
 from isotherm.core.planner.rest import REST_SCORE, ends, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
@@ -155,7 +149,7 @@ def _decide_compaction(
     if (old := beside.old) is not None:
         full = debt(old.partition, policy.compact, format_version=view.facts.format_version)
     owed = _convertible(full, view.facts)
-    allowed, later = _limits(partition, owed, view, policy, grant, is_beside=old is not None, now_ms=now_ms)
+    allowed, later = limits(key, partition, owed, view, policy, grant, now_ms, is_beside=old is not None)
     take, rests_until_ms, owed_why = _take(
         partition, owed, threshold, rests_until_ms, most_bytes(allowed), most_bytes(later)
     )
@@ -194,7 +188,7 @@ def _decide_compaction(
     if waits is not None:
         why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
-    price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts)
+    price = _price(job, take, allowed) + not_converted(full, take, threshold, allowed, view.facts)
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
@@ -210,24 +204,6 @@ def _hot(
     if grant is not None and first_hot(key, partition, without, policy.cold, now_ms, of_job) is None:
         return None, None
     return hot, grant
-
-
-def _limits(
-    partition: PartitionState,
-    owed: Debt,
-    view: View,
-    policy: Policy,
-    grant: Grant | None,
-    *,
-    is_beside: bool,
-    now_ms: int,
-) -> tuple[dict[str, int], dict[str, int]]:
-    """What limits a job now, and in the next pause of the partition's writers."""
-    if is_beside or grant is not None:
-        allowed = budgets(view, policy) | ({} if grant is None else limits_in(grant, now_ms))
-        return allowed, allowed
-    allowed = limits(partition, view, policy, now_ms)
-    return allowed, limits_later(partition, view, policy) if owed.of_deletes else allowed
 
 
 def _unsortable(take: Take, policy: Policy, facts: TableFacts) -> str:
@@ -358,7 +334,7 @@ def _beside(
     return _Beside(None, why, sooner(again, old.wake))
 
 
-def _price(job: FileStats, take: Take) -> str:
+def _price(job: FileStats, take: Take, allowed: Mapping[str, int]) -> str:
     """What a job reads, in words. Which files deletes name is known once their manifests are read."""
     at_most = "at most " if take.with_deletes else ""
     work = "read" if take.converts_equality and not take.rewrites_data else "rewrite"
@@ -366,7 +342,7 @@ def _price(job: FileStats, take: Take) -> str:
         merged = ", equality deletes become position deletes"
     else:
         merged = ", deletes are merged" if take.merges_deletes else ""
-    return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}"
+    return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}{why_in_parts(allowed)}"
 
 
 def _convertible(owed: Debt, facts: TableFacts) -> Debt:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Request
-from isotherm.core.model.holds import HoldKind
+from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted
@@ -245,7 +245,7 @@ class Compactions(RunningCompactions):
         uuid, name = operation.table.uuid, operation.table.name
         self.fold.touch(uuid, [job.partition])
         if outcome.kind is OutcomeKind.DONE:
-            self.holds.lift(uuid, HoldKind.QUARANTINE, job.partition)
+            self.holds.went_well(uuid, job.partition)
             self.deletions.mark_leftovers(job, outcome.leftovers)
             if not is_followed:
                 self.own_commits.follow(name, outcome.snapshot_id)
@@ -269,7 +269,8 @@ class Compactions(RunningCompactions):
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         rest_ms = int((resolved.policy if resolved else Policy()).compact.rest)
-        self.holds.set_back(operation.table, operation.partition, refusal, rest_ms)
+        read = FileStats(operation.files_planned, 0, operation.bytes_planned)
+        self.holds.set_back(operation.table, operation.partition, refusal, rest_ms, read)
 
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""

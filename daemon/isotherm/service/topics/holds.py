@@ -16,10 +16,12 @@ import pydantic_core
 
 from isotherm.contract.events import END_MS
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.files import NO_FILES, FileStats
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
+from isotherm.core.part_size import after_success
 from isotherm.core.partition_backoff import setback
 from isotherm.runtime.secrets import without_secrets
 from isotherm.service.ports import KeyedReading, KeyedTopic, Listener, NotAsked, Refused, Unavailable
@@ -51,7 +53,8 @@ def read_hold(key: str, value: bytes) -> Hold:
 
 def _within_bounds(hold: Hold) -> Hold:
     """Itself, if others can count with its numbers."""
-    numbers = (hold.at_ms, hold.until_ms or 0, hold.failures)
+    part = () if hold.part is None else (hold.part.bytes, hold.part.at_ms)
+    numbers = (hold.at_ms, hold.until_ms or 0, hold.failures, *part)
     if not all(0 <= number < END_MS for number in numbers):
         raise ValueError("a time or a count in it is beyond all bounds")
     return hold
@@ -175,16 +178,45 @@ class Holds:
         self._listen(TableHalted(table, refusal.reason, refusal.why))
 
     def set_back(
-        self, table: TableId, partition: PartitionKey | None, refusal: Refusal, rest_ms: int
+        self,
+        table: TableId,
+        partition: PartitionKey | None,
+        refusal: Refusal,
+        rest_ms: int,
+        read: FileStats = NO_FILES,
     ) -> None:
-        """Have a partition wait after a job of it failed, where this end says so; `rest_ms` is its policy's."""
+        """Have a partition wait after a job of it failed, where this end says so.
+
+        Args:
+            table: the table.
+            partition: the partition, if the job was about one.
+            refusal: why it failed.
+            rest_ms: the policy's `compact.rest`.
+            read: what it was to read.
+        """
         if partition is None:
             return
-        holds = self._ledger.holds_of(table.uuid, (partition,))
-        before = next((one for one in holds if one.kind is HoldKind.QUARANTINE), None)
-        hold = setback(table, partition, refusal, before, rest_ms, self._now_ms())
+        before = self._wait_of(table.uuid, partition)
+        hold = setback(table, partition, refusal, before, rest_ms, self._now_ms(), read)
         if hold is not None:
             self.put(hold)
+
+    def went_well(self, uuid: str, partition: PartitionKey) -> None:
+        """Let a partition of which a job was done wait no longer; how large its jobs may be is kept (`core.part_size`)."""
+        before = self._wait_of(uuid, partition)
+        if before is None:
+            return
+        kept = after_success(before, self._now_ms())
+        if kept is None:
+            self._lift(before)
+        else:
+            self._ledger.hold(kept, told=False)
+            self._changed(kept, is_held=False)
+        self._tell()
+
+    def _wait_of(self, uuid: str, partition: PartitionKey) -> Hold | None:
+        holds = self._ledger.holds_of(uuid, (partition,))
+        return next((one for one in holds if one.kind is HoldKind.QUARANTINE), None)
 
     def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
         """Let it go again, where it is held."""

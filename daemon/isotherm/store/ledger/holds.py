@@ -123,7 +123,7 @@ def pause_of(holds: Iterable[Hold]) -> Hold | None:
 def quarantines_of(holds: Iterable[Hold]) -> dict[PartitionKey, Quarantine]:
     """The quarantines among some holds, by partition."""
     return {
-        hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why)
+        hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why, hold.part)
         for hold in holds
         if hold.kind is HoldKind.QUARANTINE and hold.partition is not None
     }

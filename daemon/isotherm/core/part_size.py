@@ -1,0 +1,55 @@
+"""How much a job of a partition may read after one that did not end in its time, or in its memory. No clock, no I/O.
+
+Tried again as it was, such a job would be in vain for ever. So the next one reads half of it, and half again after another
+such end. Two files are read at least, whatever is allowed (`model.jobs.Take`). What is left of the partition goes on in parts
+of the size that ended well.
+
+The store may have been slow for a day only, and `deadline_s` may be longer by now. So with each week without such an end a job
+may read twice as much, and after four of them as much as any other. A large partition loses one job in a week by that.
+"""
+
+from dataclasses import replace
+
+from isotherm.core.model.files import FileStats
+from isotherm.core.model.holds import Hold, PartSize
+from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.model.refusals import Reason
+from isotherm.core.units import DAY_MS
+
+TOO_LARGE = frozenset({Reason.DEADLINE, Reason.OUT_OF_MEMORY})
+"""Ends of a job of which a smaller one may do better."""
+GROWS_MS = 7 * DAY_MS
+FORGOTTEN_AFTER = 4
+"""So many times it has grown."""
+LEAST_FILES = 2
+"""A job of so many files cannot be made smaller."""
+
+
+def allowed_bytes(part: PartSize | None, now_ms: int) -> int | None:
+    """What a job of a partition may read now, or None where that is no less than for others."""
+    if part is None:
+        return None
+    # A clock that was ahead makes it no smaller.
+    grown = max(now_ms - part.at_ms, 0) // GROWS_MS
+    if grown >= FORGOTTEN_AFTER or (size_bytes := part.bytes << grown) >= MAX_JOB_BYTES:
+        return None
+    return size_bytes
+
+
+def after_failure(before: PartSize | None, reason: Reason, read: FileStats, now_ms: int) -> PartSize | None:
+    """What the next job may read after one that failed, and that was to read so much."""
+    if reason not in TOO_LARGE or not read:
+        return before
+    allowed = allowed_bytes(before, now_ms)
+    if read.files <= LEAST_FILES:
+        return None if allowed is None else PartSize(allowed, now_ms)
+    # Of what was allowed too: deletes that name many files are read with a part of these as with all.
+    least = read.bytes if allowed is None else min(read.bytes, allowed)
+    return PartSize(max(least // 2, 1), now_ms)
+
+
+def after_success(before: Hold, now_ms: int) -> Hold | None:
+    """What is kept of a partition's hold once a job of it went well, or None where nothing is."""
+    if allowed_bytes(before.part, now_ms) is None:
+        return None
+    return replace(before, at_ms=now_ms, until_ms=now_ms, failures=0)

@@ -1,0 +1,87 @@
+"""Mistakes in how large a partition's jobs are after one that outlived its deadline, or its memory."""
+
+from mutants.mutant import Mutant
+
+PART_SIZE = "core/part_size.py"
+TESTS = "core/test_part_size.py::"
+PARTS = "service/jobs/test_jobs_in_parts.py::"
+
+MUTANTS = (
+    Mutant(
+        "a job that outlived its deadline is tried again as it was",
+        PART_SIZE,
+        "max(least // 2, 1)",
+        "max(least, 1)",
+        TESTS + "test_after_a_job_that_did_not_end_in_time_the_next_one_reads_half_and_half_again",
+    ),
+    Mutant(
+        "an end that has nothing to do with its size makes a job smaller",
+        PART_SIZE,
+        "if reason not in TOO_LARGE or not read:",
+        "if not read:",
+        TESTS + "test_no_other_end_makes_a_job_smaller_and_none_forgets_that_it_is",
+    ),
+    Mutant(
+        "beside deletes that are read anyway a job gets no smaller",
+        PART_SIZE,
+        "read.bytes if allowed is None else min(read.bytes, allowed)",
+        "read.bytes",
+        TESTS + "test_what_is_read_whatever_is_allowed_makes_the_data_beside_it_less_all_the_same",
+    ),
+    Mutant(
+        "jobs of two files are allowed less with each failure, until nothing is",
+        PART_SIZE,
+        "if read.files <= LEAST_FILES:",
+        "if read.files < LEAST_FILES:",
+        TESTS + "test_a_job_of_two_files_is_made_no_smaller",
+    ),
+    Mutant(
+        "a partition whose jobs are small has small ones for ever",
+        PART_SIZE,
+        "if grown >= FORGOTTEN_AFTER or ",
+        "if ",
+        TESTS + "test_a_part_is_forgotten_after_four_weeks_however_small_it_was",
+    ),
+    Mutant(
+        "a success lets a partition wait that waited before",
+        PART_SIZE,
+        "until_ms=now_ms, failures=0)",
+        "failures=0)",
+        TESTS + "test_a_success_keeps_the_size_and_holds_nothing_back",
+    ),
+    Mutant(
+        "the planner does not know that a larger job failed",
+        "core/planner/job_size.py",
+        " | in_parts(view.quarantined.get(key), now_ms)",
+        "",
+        TESTS + "test_a_partition_is_finished_in_the_end_whatever_its_jobs_may_read_before_their_deadline",
+    ),
+    Mutant(
+        "another end of a job forgets that larger ones failed",
+        "core/partition_backoff.py",
+        "after_failure(None if before is None else before.part, refusal.reason, read, now_ms)",
+        "after_failure(None, refusal.reason, read, now_ms)",
+        TESTS + "test_a_writer_that_comes_back_meanwhile_lets_no_job_grow",
+    ),
+    Mutant(
+        "the rest of a partition is tried in one piece after each success",
+        "service/topics/holds.py",
+        "kept = after_success(before, self._now_ms())",
+        "kept = None",
+        PARTS + "test_the_next_job_reads_half_and_the_rest_goes_on_in_such_parts",
+    ),
+    Mutant(
+        "nobody writes down how much a failed job was to read",
+        "service/jobs/compactions.py",
+        "refusal, rest_ms, read)",
+        "refusal, rest_ms)",
+        PARTS + "test_the_next_job_reads_half_and_the_rest_goes_on_in_such_parts",
+    ),
+    Mutant(
+        "a hold may have a size with which nobody can count",
+        "service/topics/holds.py",
+        "hold.failures, *part)",
+        "hold.failures)",
+        "service/topics/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+    ),
+)
