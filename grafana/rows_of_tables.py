@@ -201,6 +201,20 @@ def work() -> list[timeseries.Panel]:
             ("sum(isotherm_jobs_running)", "running"),
         ),
         graph(
+            "Progress of rewrites",
+            "The part of their bytes that the rewrites that run now have read, and of their rows that they have written, by "
+            "table. What they wrote is read back after that. Of those on a cluster nothing is known.",
+            "percentunit",
+            (
+                f'isotherm_rewrite_bytes{{{TABLE}, what="read"}} / ignoring(what) isotherm_rewrite_bytes{{{TABLE}, what="all"}}',
+                "{{table}} read",
+            ),
+            (
+                f'isotherm_rewrite_rows{{{TABLE}, what="written"}} / ignoring(what) isotherm_rewrite_rows{{{TABLE}, what="all"}}',
+                "{{table}} written",
+            ),
+        ),
+        graph(
             "Time of a rewrite",
             "Seconds from start to commit of a rewrite, by action.",
             "s",

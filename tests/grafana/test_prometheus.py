@@ -23,6 +23,7 @@ NOT_ITS_OWN = (
     *("isotherm_ingest", "isotherm_source", "isotherm_scan_reports", "isotherm_reads_per_day"),
     "isotherm_quarantined",  # of tables that have something there alone
     "isotherm_windows_ended",
+    "isotherm_rewrite_",  # of tables of which a rewrite runs alone
 )
 AT_MS = 1_700_000_000_000
 
@@ -55,6 +56,7 @@ def something_of_everything() -> list[seen.Observation]:
             **job, outcome=OutcomeKind.DONE, reason="committed", snapshot_id=2, files_before=100, files_after=1,
             bytes_read=1000, bytes_written=900, seconds=1.5, peak_memory_bytes=1_000_000, still_running=0,
         ),
+        seen.RewritesRun(TABLE, 1, 100, 10_000, 50, 5_000, 40, 4_000),
         seen.SnapshotsExpired(TABLE, 10, 30),
         seen.FolderSearched(TABLE, "remove_orphans", 900, 12, 10**6, 12, "s3://lake/shop/orders/data/a.parquet"),
         seen.FilesDeleted(TABLE, 30, 1, 2, "reached: a retained snapshot reaches it"),
@@ -80,6 +82,7 @@ def test_the_list_has_every_kind_of_observation_that_leaves_something_to_see():
         seen.TableRecovered,
         seen.TableRefused,
         seen.HoldChanged,
+        seen.JobGoesOn,
     }
 
 

@@ -6,6 +6,7 @@ Half of the time of a whole-daemon test went into starting a child. Those that a
 from collections.abc import Mapping
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Refusal
 from isotherm.iceberg.asking import Asks
 from isotherm.iceberg.compaction.rewrite import attempt
@@ -27,6 +28,10 @@ class InProcess:
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         ended, self._done = list(self._done.items()), {}
         return ended
+
+    def progress(self) -> Mapping[str, Progress]:
+        """Nobody looks while they run."""
+        return {}
 
     def wait(self, timeout_s: float) -> None:
         """Nothing to wait for."""

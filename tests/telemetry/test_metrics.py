@@ -265,3 +265,18 @@ def test_policies_with_complaints_are_a_warning(capsys, ok, level):
     logs.tell(seen.PoliciesLoaded(ok=ok, files=1, complaints="" if ok else "a.yaml:1:1: unknown key"))
 
     assert json.loads(capsys.readouterr().err)["level"] == level
+
+
+def test_how_far_rewrites_are_is_shown_while_they_run():
+    metrics = with_tables(1)
+    metrics(seen.RewritesRun(ORDERS, 2, 100, 1000, 60, 600, 40, 400))
+    shown = text(metrics)
+    metrics(seen.RewritesRun(TableId("x", "nobody's"), 1, 100, 1000, 60, 600, 40, 400))
+
+    assert 'isotherm_rewrite_bytes{table="t0",what="read"} 600.0' in shown
+    assert 'isotherm_rewrite_bytes{table="t0",what="all"} 1000.0' in shown
+    assert 'isotherm_rewrite_rows{table="t0",what="written"} 40.0' in shown
+    assert text(metrics) == shown
+    metrics(seen.RewritesRun(ORDERS, 0))
+    assert "isotherm_rewrite_rows{" not in text(metrics)
+    assert "isotherm_rewrite_bytes{" not in text(metrics)

@@ -12,6 +12,7 @@ from tenacity.nap import sleep
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphan_findings import Found, Refused
 from isotherm.core.policy.sort_text import NONE
@@ -170,6 +171,10 @@ class IcebergMaintainer:
     def finished(self) -> Sequence[tuple[str, Rewrite | Refusal]]:
         """Rewrites that ended since the last call."""
         return self._executor.poll()
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each rewrite is."""
+        return self._executor.progress()
 
     def cancel(self, job_id: str) -> None:
         """Stop a binding, a rewrite, a reading, or a search."""
@@ -377,14 +382,8 @@ class IcebergMaintainer:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""
-        for part in (
-            self._bindings,
-            self._executor,
-            self._readings,
-            self._sweeps,
-            self._looks,
-            self._lost_refs,
-        ):
+        beside = (self._bindings, self._executor, self._readings, self._sweeps, self._looks, self._lost_refs)
+        for part in beside:
             part.wait(timeout_s)
 
     def stop(self) -> None:

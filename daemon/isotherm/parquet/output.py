@@ -138,6 +138,12 @@ class Output:
                     self._close()
                     self._rows_wanted = self._still_wanted()
 
+    @property
+    def so_far(self) -> tuple[int, int]:
+        """How many rows and bytes have gone out."""
+        size = self._sink.tell() if self._writer is not None else 0
+        return self._rows_written + self._rows, self._bytes_written + size
+
     def _fitting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The first of some rows, as many as the row group has room for: of what was sorted, 64 MiB come at once."""
         room = max(self._group_bytes - self._pending_bytes, self._group_bytes // 16)

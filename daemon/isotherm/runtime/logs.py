@@ -104,6 +104,7 @@ _LEVELS = {
     "partitions_recounted": logging.DEBUG,
     "scans_reported": logging.DEBUG,
     "source_heard": logging.DEBUG,
+    "rewrites_run": logging.DEBUG,
     "round_planned": logging.DEBUG,
     "table_planned": logging.DEBUG,
     "event_rejected": logging.WARNING,

@@ -50,6 +50,7 @@ class Service(Wiring):
             ("cancelling searches of tables that moved", self.searches.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
+            ("telling how far rewrites are", self.compactions.tell_progress),
             ("going on with windows", self.windows.turn),
             ("ending expiries", self.expiries.finish),
             ("ending rewrites of manifests", self.manifests.finish),

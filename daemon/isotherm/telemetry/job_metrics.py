@@ -15,6 +15,7 @@ one of an earlier process."""
 JobOrFiles = (
     seen.JobStarted
     | seen.JobEnded
+    | seen.RewritesRun
     | seen.SnapshotsExpired
     | seen.FolderSearched
     | seen.FilesDeleted
@@ -40,6 +41,14 @@ class JobMetrics:
         )
         self.bytes_read = series.counter("isotherm_bytes_read", "Bytes that rewrites read.", "table")
         self.bytes_written = series.counter("isotherm_bytes_written", "Bytes that rewrites wrote.", "table")
+        self.progress_rows = series.gauge(
+            "isotherm_rewrite_rows",
+            "Rows of the rewrites of a table that run: all, those that were read, and those that were written.",
+            "table",
+            "what",
+        )
+        self.progress_bytes = series.gauge("isotherm_rewrite_bytes", "The same of bytes.", "table", "what")
+        self._drop = series.drop
         self.files_removed = series.counter(
             "isotherm_files_compacted", "Data files that compaction made superfluous.", "table"
         )
@@ -88,6 +97,8 @@ class JobMetrics:
                     del self._started[next(iter(self._started))]
             case seen.JobEnded():
                 self._ended(what)
+            case seen.RewritesRun():
+                self._progressed(what)
             case seen.SnapshotsExpired():
                 self._of(self.expired, self._label(what.table.name)).inc(what.snapshots)
             case seen.FolderSearched():
@@ -105,6 +116,17 @@ class JobMetrics:
                 self._of(self.restored, self._label(what.table.name)).inc(what.files)
             case _:
                 assert_never(what)
+
+    def _progressed(self, what: seen.RewritesRun) -> None:
+        name = self._label(what.table.name)
+        rows = {"all": what.rows, "read": what.rows_read, "written": what.rows_written}
+        size_bytes = {"all": what.bytes, "read": what.bytes_read, "written": what.bytes_written}
+        for metric, numbers in ((self.progress_rows, rows), (self.progress_bytes, size_bytes)):
+            for word, number in numbers.items():
+                if what.jobs and name:
+                    self._of(metric, name, word).set(number)
+                else:
+                    self._drop(metric, what.table.name, word)
 
     def _ended(self, what: seen.JobEnded) -> None:
         name = what.table.name

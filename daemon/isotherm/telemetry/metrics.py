@@ -78,6 +78,7 @@ class Metrics:
             case (
                 seen.JobStarted()
                 | seen.JobEnded()
+                | seen.RewritesRun()
                 | seen.SnapshotsExpired()
                 | seen.FolderSearched()
                 | seen.FilesDeleted()
@@ -88,8 +89,8 @@ class Metrics:
                 self._windows(what)
             case seen.RoundPlanned() | seen.LedgerLost() | seen.TrySoon() | seen.PoliciesLoaded():
                 self._rounds(what)
-            case seen.HoldChanged():
-                pass  # the next round's gauges say how the table stands
+            case seen.HoldChanged() | seen.JobGoesOn():
+                pass  # gauges say how the table stands, and how far its rewrites are
             case _:
                 assert_never(what)
 

@@ -60,12 +60,12 @@ class Series:
         """The name under which a table is counted: its own, or none if it has not been planned or is gone."""
         return table if table in self._planned else ""
 
-    def drop(self, metric: Gauge, table: str) -> None:
+    def drop(self, metric: Gauge, table: str, *labels: str) -> None:
         """Take one series of a table away, if it has it."""
         known = self._of_tables.get(table, set())
-        if (metric, (table,)) in known:
-            known.remove((metric, (table,)))
-            metric.remove(table)
+        if (metric, (table, *labels)) in known:
+            known.remove((metric, (table, *labels)))
+            metric.remove(table, *labels)
             if not known:
                 del self._of_tables[table]
 

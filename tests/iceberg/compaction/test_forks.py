@@ -79,7 +79,7 @@ def test_a_job_that_fails_by_surprise_repeats_no_secret(tmp_path: Path) -> None:
     program = """
         import sys
         from isotherm.iceberg.compaction.forks import ForkServer
-        files = [open(sys.argv[1], "rb"), open(sys.argv[1] + ".result", "wb")]
+        files = [open(sys.argv[1], "rb"), *(open(sys.argv[1] + end, "wb") for end in (".result", ".counters"))]
         server = ForkServer(None)
         worker = server.start()
         worker.do(*[file.fileno() for file in files])

@@ -2,8 +2,10 @@
 
 import json
 import math
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from mmap import mmap
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,7 +36,9 @@ from thrift.Thrift import TType
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.counters import NUMBERS, Counters, seen
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.rewrite import attempt
@@ -199,6 +203,22 @@ def test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not(
     ids = sorted(one for file in result.files for one in pq.read_table(local(file))["id"].to_pylist())
     assert [one for one in range(1200) if one not in {305, 599}] == ids
     assert tuple(file.path for file in result.files) == leftovers(table.io, table.metadata, job)
+
+
+def test_what_is_said_of_how_far_it_is_counts_files_that_are_copied_and_those_that_are_decoded(
+    table: Table, tmp_path: Path
+) -> None:
+    job = with_deletes(table, bound(table, UNPARTITIONED), tmp_path, (1, 5), (1, 299))
+    job = replace(job, target_size_bytes=job.data_files[0].size_bytes + job.data_files[2].size_bytes)
+    with tempfile.TemporaryFile() as file:
+        file.truncate(NUMBERS.size)
+        shared, counters = mmap(file.fileno(), NUMBERS.size), Counters(file.fileno())
+
+    result = attempt(job, described(table.metadata), table.catalog.properties, counters)
+
+    assert isinstance(result, Rewrite)
+    assert sizes(result) == (1, 1)
+    assert seen(shared) == Progress(1200, job.read_bytes, 1198, result.bytes_written)
 
 
 def test_deletes_of_rows_that_are_not_there_have_a_file_decoded(table: Table, tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ import pytest
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.fork_program import DONE
 from isotherm.iceberg.compaction.process_executor import (
     GRACE_S,
     LAST_WAIT_S,
     SMALL_BYTES,
+    WAITS,
     LocalExecutor,
     exit_code_of,
     until_let_go,
@@ -50,6 +52,27 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, stuck: CompactionJob) 
     assert executor.running() == frozenset()
     assert not process.is_running()
     executor.stop()
+
+
+def test_how_far_a_job_is_can_be_seen_without_waiting(
+    catalog: Any, job: CompactionJob, stuck: CompactionJob
+) -> None:
+    described_table = described(catalog.load_table(NAME).metadata)
+    executor = LocalExecutor(jobs_at_once=1)
+    executor.start(job, described_table, catalog.properties)
+    executor.start(replace(stuck, job_id="next"), described_table, catalog.properties)
+    assert executor.progress()["next"] == WAITS
+    executor.wait(60)
+
+    far = executor.progress()[job.job_id]
+    result = dict(executor.poll())[job.job_id]
+
+    assert isinstance(result, Rewrite)
+    assert (far.rows_read, far.bytes_read) == (result.rows_read, job.read_bytes)
+    assert (far.rows_written, far.bytes_written) == (result.rows_written, result.bytes_written)
+    assert executor.progress() == {"next": Progress()}
+    executor.stop()
+    assert executor.progress() == {}
 
 
 def test_one_that_cannot_be_started_takes_no_answer_of_another_with_it(

@@ -21,7 +21,7 @@ from isotherm.iceberg.compaction import spark_executor
 from isotherm.iceberg.compaction.executors import Executors
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.spark_answer import answered
-from isotherm.iceberg.compaction.spark_executor import SparkExecutor
+from isotherm.iceberg.compaction.spark_executor import ASKED, BEGUN, WAITS, SparkExecutor
 from isotherm.iceberg.compaction.spark_task import TASKS, Task, asked, run
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
@@ -277,6 +277,33 @@ def test_where_nobody_answers_a_job_is_given_up(catalog: Any, job: CompactionJob
         Reason.UNAVAILABLE,
         f"Spark at sc://away: ConnectionError: nobody there for isotherm-{job.job_id}",
     )
+
+
+def test_of_a_job_on_a_cluster_it_is_said_whether_it_was_begun(catalog: Any, job: CompactionJob) -> None:
+    is_opened, may_go_on = Event(), Event()
+
+    class Slow:
+        def __init__(self, _: str) -> None:
+            is_opened.set()
+            may_go_on.wait(20)
+
+        def addTag(self, tag: str) -> None:  # noqa: N802 (Spark's)
+            is_opened.set()
+            may_go_on.wait(20)
+            raise ConnectionError(tag)
+
+    executor = SparkExecutor("sc://slow", jobs_at_once=1, connect=Slow)
+    start(executor, catalog, job, replace(job, job_id="next"))
+    assert executor.progress() == {job.job_id: WAITS, "next": WAITS}
+    executor.poll()
+    assert is_opened.wait(20)
+    assert executor.progress() == {job.job_id: ASKED, "next": WAITS}
+    is_opened.clear()
+    may_go_on.set()
+    assert is_opened.wait(20)
+    assert executor.progress() == {job.job_id: BEGUN, "next": WAITS}
+    executor.stop()
+    assert executor.progress() == {}
 
 
 PROGRAM = """

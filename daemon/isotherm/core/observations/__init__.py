@@ -49,9 +49,11 @@ from isotherm.core.observations.of_work import (
     FilesRestored,
     FolderSearched,
     JobEnded,
+    JobGoesOn,
     JobStarted,
     OfWork,
     QuarantineCounted,
+    RewritesRun,
     SnapshotsExpired,
 )
 
@@ -70,6 +72,7 @@ __all__ = [
     "HoldChanged",
     "HoldRejected",
     "JobEnded",
+    "JobGoesOn",
     "JobStarted",
     "LedgerLost",
     "Observation",
@@ -78,6 +81,7 @@ __all__ = [
     "QuarantineCounted",
     "ReaderRejected",
     "Reported",
+    "RewritesRun",
     "RoundPlanned",
     "ScansReported",
     "SnapshotsExpired",

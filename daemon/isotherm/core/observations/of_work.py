@@ -43,6 +43,47 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class JobGoesOn:
+    """A rewrite that takes longer than a minute, once a minute: how far it is."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    seconds: int
+    """Since it began."""
+    rows_read: int
+    rows: int
+    """That are to be read."""
+    bytes_read: int
+    bytes: int
+    """The same of bytes."""
+    rows_written: int
+    bytes_written: int
+    share: float | None
+    """The part of its bytes that was read, or None where nobody can say."""
+    seconds_left: int | None
+    """Until all is read, at this pace. What was written is read back after that. None where nobody can say."""
+    why: str = ""
+    """Why nobody can say, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewritesRun:
+    """How far the rewrites of a table are together, every few seconds, and once more when none runs."""
+
+    table: TableId
+    jobs: int
+    """That say how far they are."""
+    rows: int = 0
+    bytes: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    rows_written: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotsExpired:
     """Snapshots left a table; their files follow after the grace."""
 
@@ -112,6 +153,8 @@ class QuarantineCounted:
 OfWork = (
     JobStarted
     | JobEnded
+    | JobGoesOn
+    | RewritesRun
     | SnapshotsExpired
     | FolderSearched
     | FilesDeleted

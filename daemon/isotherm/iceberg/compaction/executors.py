@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from isotherm.core.model.jobs import CompactionJob, ExecutorName, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Refusal
 
 
@@ -24,6 +25,10 @@ class Executor(Protocol):
 
     def running(self) -> frozenset[str]:
         """The ids of jobs that were started and not yet reported or cancelled."""
+        ...
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each of these jobs is, by its id."""
         ...
 
     def cancel(self, job_id: str) -> None:
@@ -64,6 +69,10 @@ class Executors:
     def running(self) -> frozenset[str]:
         """The ids of jobs on either."""
         return self._local.running() | self._cluster.running()
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each job on either is."""
+        return {**self._local.progress(), **self._cluster.progress()}
 
     def cancel(self, job_id: str) -> None:
         """End a job, wherever it is."""

@@ -36,7 +36,8 @@ FEW_ARENAS: Final = {"MALLOC_ARENA_MAX": "2"}
 space, of which a small `memory_bytes` has none to give."""
 START, TERMINATE, KILL = b"s", b"t", b"k"
 JOB, DONE = b"j", b"d"
-"""On a line: a job, which brings two descriptors, of a file that holds it and of one for its answer; the answer is there."""
+"""On a line: a job, which brings three descriptors, of a file that holds it, of one for its answer, and of the memory in which
+it says how far it is; the answer is there."""
 
 NICENESS = 10
 """A rewrite is never urgent, so every process that serves requests gets the CPU first."""
@@ -77,23 +78,26 @@ def warm_up() -> None:
     gc.enable()
 
 
-def do(task: int, result: int) -> None:
-    """Do one job."""
+def do(task: int, result: int, shared: int) -> None:
+    """Do one job, and write down how far it is."""
+    from isotherm.iceberg.compaction.counters import Counters
     from isotherm.iceberg.compaction.rewrite import attempt
 
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the most memory of this job, and not of those before
     with os.fdopen(task, "rb") as file:
         job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
-    with os.fdopen(result, "wb") as file:
-        pickle.dump(attempt(job, description, io_properties), file)
+    counters = Counters(shared)
+    os.close(shared)
+    with os.fdopen(result, "wb") as file, contextlib.closing(counters):
+        pickle.dump(attempt(job, description, io_properties, counters), file)
 
 
 def work(line: socket.socket) -> None:
     """Do one job after another until the daemon closes the line."""
     with line, contextlib.suppress(ConnectionError):
         while True:
-            message, descriptors, _, _ = socket.recv_fds(line, len(JOB), 2)
+            message, descriptors, _, _ = socket.recv_fds(line, len(JOB), 3)
             if message != JOB:
                 return
             do(*descriptors)

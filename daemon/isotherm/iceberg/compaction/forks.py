@@ -118,14 +118,14 @@ class Worker:
         self.jobs = 0
         """That it was given."""
 
-    def do(self, task: int, result: int) -> None:
-        """Give it a job: the descriptors of a file that holds it, and of one for its answer.
+    def do(self, task: int, result: int, shared: int) -> None:
+        """Give it a job: the descriptors of a file that holds it, of one for its answer, and of memory for its `counters`.
 
         Raises:
             OSError: it is gone.
         """
         self.jobs += 1
-        socket.send_fds(self.line, [JOB], [task, result])
+        socket.send_fds(self.line, [JOB], [task, result, shared])
 
     def has_answered(self) -> bool:
         """Whether its job is done: the line can be read. False where it ended before."""

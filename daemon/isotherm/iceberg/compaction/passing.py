@@ -29,6 +29,7 @@ from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
+from isotherm.iceberg.compaction.counters import NOBODY, Told
 from isotherm.iceberg.compaction.deleted_rows import Deleted
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.group_sums import group_sums
@@ -57,7 +58,12 @@ NONE_PASSED = Passed(frozenset(), (), ())
 
 
 def pass_through(
-    io: FileIO, job: CompactionJob, metadata: TableMetadata, deleted: Deleted, sums: RowSums
+    io: FileIO,
+    job: CompactionJob,
+    metadata: TableMetadata,
+    deleted: Deleted,
+    sums: RowSums,
+    told: Told = NOBODY,
 ) -> Passed:
     """Copy what can be copied of a job's data files. All others are left to whoever decodes them.
 
@@ -91,6 +97,7 @@ def pass_through(
             )
             numbers.update(group)
             found += tallies.result()
+        told.passed(files[-1].rows, sum(file.size_bytes for file in chosen), files[-1].size_bytes)
     return Passed(frozenset(numbers), files, found)
 
 

@@ -22,11 +22,14 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from mmap import mmap
 from multiprocessing import connection
 from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.counters import NUMBERS, seen
 from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.forks import LAST_WAIT_S, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
@@ -39,6 +42,7 @@ SMALL_BYTES = 16 * 1024**2
 """A job that reads no more leaves its process to the next of its kind."""
 MOST_JOBS = 100
 """Then a process is replaced: what libraries keep of each job goes back to the system."""
+WAITS = Progress(unknown="it waits until others have ended")
 IDLE_S = 2
 """So long a process waits for another job. It holds some 100 MB."""
 
@@ -47,6 +51,8 @@ IDLE_S = 2
 class _Running:
     worker: Worker
     result: IO[bytes]
+    shared: mmap
+    """In which its process says how far it is."""
     started_s: float
     is_small: bool
 
@@ -100,22 +106,29 @@ class LocalExecutor:
     def _start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
         is_small = job.read_bytes <= SMALL_BYTES
         result = _in_memory()
-        with _in_memory((job, description, dict(io_properties))) as task:
-            worker = self._given(task.fileno(), result.fileno(), is_small=is_small)
-        self._running[job.job_id] = _Running(worker, result, monotonic_s(), is_small)
+        with _in_memory((job, description, dict(io_properties))) as task, _in_memory() as numbers:
+            numbers.truncate(NUMBERS.size)
+            shared = mmap(numbers.fileno(), NUMBERS.size)
+            worker = self._given(task.fileno(), result.fileno(), numbers.fileno(), is_small=is_small)
+        self._running[job.job_id] = _Running(worker, result, shared, monotonic_s(), is_small)
 
-    def _given(self, task: int, result: int, *, is_small: bool) -> Worker:
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each job is, by its id. Never waits."""
+        waiting = dict.fromkeys(self._waiting, WAITS)
+        return waiting | {job_id: seen(one.shared) for job_id, one in self._running.items()}
+
+    def _given(self, task: int, result: int, shared: int, *, is_small: bool) -> Worker:
         """A worker that was given a job: one that is there already, for a small one."""
         while is_small and self._idle:
             worker = self._idle.pop()
             if worker.poll() is None:
                 with suppress(ConnectionError):
-                    worker.do(task, result)
+                    worker.do(task, result, shared)
                     return worker
             self._send_home(worker)
         worker = self._forked()
         with suppress(ConnectionError):  # it is gone already, as the next look at it will show
-            worker.do(task, result)
+            worker.do(task, result, shared)
         return worker
 
     def _forked(self) -> Worker:
@@ -203,6 +216,7 @@ class LocalExecutor:
         """A job is over, and its process with it, unless another small one may follow."""
         running = self._running.pop(job_id)
         running.result.close()
+        running.shared.close()
         self._used_s = monotonic_s()
         if is_done and running.is_small and running.worker.jobs < MOST_JOBS:
             self._idle.append(running.worker)

@@ -27,6 +27,7 @@ from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.core.model.tables import WITH_ROW_IDS
+from isotherm.iceberg.compaction.counters import NOBODY, Told, part_of
 from isotherm.iceberg.compaction.curve import Curve
 from isotherm.iceberg.compaction.delete_files import merged_deletes
 from isotherm.iceberg.compaction.deleted_rows import Deleted, deleted_rows
@@ -49,13 +50,16 @@ OPEN_FILES, OPEN_BYTES, OPEN_COLUMNS = 16, 16 * 1024**2, 4096
 """Of files that are read together: so many, of so many bytes, and of so many columns in all."""
 
 
-def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
+def rewrite(
+    job: CompactionJob, description: str, io_properties: Mapping[str, str], told: Told = NOBODY
+) -> Rewrite:
     """Write the job's live rows into new files, and sum up what was read and what can be read back.
 
     Args:
         job: what is read.
         description: the table, by `described`.
         io_properties: of its FileIO.
+        told: how far it is, in rows and bytes.
 
     Raises:
         RefusalError: an input file is missing or corrupt, or storage does not answer.
@@ -67,12 +71,13 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     inputs = [file.path for file in job.read_files]
     sums = RowSums(metadata.schema(), metadata.name_mapping(), job.named_files, inputs, job.equality_deletes)
     deleted = deleted_rows(io, job, metadata, constants, sums)
+    told.read(0, job.read_bytes - sum(file.size_bytes for file in job.data_files))
     ordering = _ordering(io, job, metadata, constants)
-    passed = NONE_PASSED if ordering else pass_through(io, job, metadata, deleted, sums)
+    passed = NONE_PASSED if ordering else pass_through(io, job, metadata, deleted, sums, told)
     rest = {number: file for number, file in enumerate(job.data_files) if number not in passed.numbers}
     live_rows = sum(file.rows - deleted.count(file) for file in rest.values())
     output = _output(io, job, metadata, rest.values(), live_rows, len(passed.files))
-    anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, ordering)
+    anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, ordering, told)
     written, found = [*passed.files, *anew], [*passed.found, *found]
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
@@ -118,6 +123,7 @@ def _rewritten(
     sums: RowSums,
     output: Output,
     ordering: Comparing | None,
+    told: Told,
 ) -> tuple[list[WrittenFile], list[Tally]]:
     """The new files of data files of these numbers, and what DuckDB has found in each of the old ones."""
     schema, mapping = metadata.schema(), metadata.name_mapping()
@@ -138,14 +144,18 @@ def _rewritten(
                 for number, file in group.items():
                     with blaming(file.path):
                         source = Source(paths[number], file, wanted, mapping)
-                        for rows in _live_rows(source, file, deleted, schema, output.arrow, constants):
+                        for rows in _live_rows(source, file, deleted, schema, output.arrow, constants, told):
                             with writing():
                                 put(rows)
+                            told.written(*output.so_far)
                 found += tallies.result()
         with writing():
             for rows in () if in_order is None else in_order.rows():
                 output.write(rows)
-            return [_as_written(file) for file in output.finish()], found
+                told.written(*output.so_far)
+            files_written = output.finish()
+            told.written(*output.so_far)
+            return [_as_written(file) for file in files_written], found
     except BaseException:
         output.abandon()
         raise
@@ -188,12 +198,15 @@ def _live_rows(
     target: Schema,
     arrow: pa.Schema,
     constants: Mapping[int, Any],
+    told: Told,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file that no delete removes, as the table has them now."""
     start = 0
     for batch in source.batches():
         rows, positions = deleted.staying(file, start, batch)
-        start += batch.num_rows
+        end = start + batch.num_rows
+        told.read(batch.num_rows, part_of(file.size_bytes, file.rows, start, end))
+        start = end
         yield filled(project(rows, source.columns, target, arrow, constants), file, positions)
 
 
@@ -227,11 +240,13 @@ def _as_written(file: NewFile) -> WrittenFile:
     return WrittenFile(file.path, file.size_bytes, file.rows, **asdict(file.statistics))
 
 
-def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite | Refusal:
+def attempt(
+    job: CompactionJob, description: str, io_properties: Mapping[str, str], told: Told = NOBODY
+) -> Rewrite | Refusal:
     """The rewrite, or why there is none; raises nothing."""
     pa.set_cpu_count(1)
     try:
-        return rewrite(job, description, io_properties)
+        return rewrite(job, description, io_properties, told)
     except RefusalError as err:
         return err.refusal
     except duckdb.OutOfMemoryException:

@@ -19,6 +19,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.spark_answer import answered
@@ -37,6 +38,10 @@ SLACK_S = 30.0
 MISSING = "give Spark's workers the daemon's Python environment (docs/operations.md)"
 MOST_HANGING = 64
 """Threads that nobody hears of any more, of a server that takes requests and answers none. With more, no job is begun."""
+
+WAITS = Progress(unknown="it waits until others have ended")
+ASKED = Progress(unknown="Spark is asked for a session")
+BEGUN = Progress(unknown="Spark has it; how far it is there nobody sees from here")
 
 Connect = Callable[[str], Any]
 """Opens the session of a job, or the one that it has already."""
@@ -130,6 +135,13 @@ class SparkExecutor:
                 ended.append((job_id, refusal))
                 self.cancel(job_id)
         return ended
+
+    def progress(self) -> Mapping[str, Progress]:
+        """What is known of each job: whether Spark was asked for it."""
+        waiting = dict.fromkeys(self._waiting, WAITS)
+        return waiting | {
+            job_id: ASKED if one.session is None else BEGUN for job_id, one in self._running.items()
+        }
 
     def wait(self, timeout_s: float) -> None:
         """Return when a job has answered, or the time is over."""

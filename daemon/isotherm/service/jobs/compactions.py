@@ -9,7 +9,7 @@ the tenure under which it began (`table_ownership`). What may stand against its 
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.files import FileStats
@@ -21,6 +21,7 @@ from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.cancelled_by_writers import disturbance
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.granted_windows import GrantedWindows
+from isotherm.service.jobs.job_progress import JobProgress
 from isotherm.service.jobs.last_look import LastLook
 from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
 from isotherm.service.jobs.own_commits import OwnCommits
@@ -65,6 +66,7 @@ class Compactions(RunningCompactions):
     barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
+    _progress: JobProgress = field(default_factory=JobProgress)
 
     # Beginning
 
@@ -156,6 +158,12 @@ class Compactions(RunningCompactions):
         table, action, label = operation.table, operation.action, operation.label
         self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
         return True
+
+    def tell_progress(self) -> None:
+        """Tell how far rewrites are, where it is time to."""
+        now_s = self.operations.monotonic_s()
+        for what in self._progress.turn(self._running.values(), self.maintainer.progress, now_s):
+            self.listen(what)
 
     def finish(self) -> None:
         """Commit what was rewritten, or clean up after what failed.

@@ -7,6 +7,7 @@ from typing import Protocol
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Swap, Take
+from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Refusal
 from isotherm.core.orphan_findings import Found, Refused
 from isotherm.core.policy.sort_text import NONE
@@ -170,6 +171,10 @@ class Maintainer(Protocol):
 
     def finished(self) -> Sequence[tuple[str, Rewrite | Refusal]]:
         """Rewrites that ended since the last call, by job id; a refusal says why there is none."""
+        ...
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each rewrite is that was started and not yet reported, by job id. Waits for nothing."""
         ...
 
     def cancel(self, job_id: str) -> None:
