@@ -107,11 +107,6 @@ class Footer:
     """
 
     @property
-    def pages_bytes(self) -> int:
-        """What the pages of all row groups take."""
-        return sum(group.size_bytes for group in self.groups)
-
-    @property
     def share(self) -> float:
         """The part that its row groups take of what the footer and the indexes of another file may have.
 
