@@ -92,7 +92,8 @@ class History:
             self.dying(death, lambda: put_back(self.io, self.home, place))
         elif kind == "restore":
             # No snapshot, so nobody says which of several a table names.
-            table = SimpleNamespace(io=self.io, metadata=SimpleNamespace(snapshots=()))
+            metadata = SimpleNamespace(snapshots=(), statistics=(), partition_statistics=())
+            table = SimpleNamespace(io=self.io, metadata=metadata)
             handle = SimpleNamespace(handle=table)
             files = [Restorable(self.home, self.place((NAME, job)), path, 0) for job in JOBS]
             self.dying(death, lambda: restore(handle, files))
