@@ -439,10 +439,10 @@ MUTANTS = (
     ),
     Mutant(
         "what goes from quarantine for good goes on though the policy only reports by now",
-        "service/jobs/deletions.py",
-        "({Cause.ORPHAN} if sweeping.purges else set())",
-        "set()",
-        DAYS + "test_a_policy_that_only_reports_by_now_stops_what_goes_from_quarantine_for_good",
+        "core/policy/kept_longer.py",
+        "not {Cause.ORPHAN, Cause.QUARANTINED}.isdisjoint(causes)",
+        "Cause.ORPHAN in causes",
+        "core/policy/test_kept_longer.py::test_what_keeps_longer_than_the_policy_before",
     ),
     Mutant(
         "a place of two spellings is listed twice",

@@ -76,8 +76,6 @@ class _Sweeping:
     began_ms: int
     """When it began, by a clock that was believed: it may jump while the sweep is under way."""
     began_s: float
-    purges: bool = False
-    """Whether files may go for good from the quarantine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,9 +121,7 @@ class Deletions:
         self.ledger.note_obstacle(CLOCK, self.clocks.trouble())
         for uuid, sweeping in self._sweeping.items():
             is_ours = self.owned.has_still(uuid, sweeping.tenure)
-            # What goes from the quarantine for good goes by the same policy as an orphan.
-            causes = sweeping.causes | ({Cause.ORPHAN} if sweeping.purges else set())
-            may_go = all(self.why_not(uuid, cause) is None for cause in causes)
+            may_go = all(self.why_not(uuid, cause) is None for cause in sweeping.causes)
             if not (is_ours and may_go) or self._keeps_longer(uuid, sweeping):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()
@@ -330,9 +326,8 @@ class Deletions:
             sweep = self.quarantine.ruled(sweep, resolved.policy, now_ms)
         self.maintainer.start_sweep(loaded, sweep)
         causes_now = frozenset(mark.cause for mark in marks)
-        purges = Cause.QUARANTINED in causes_now and not sweep.stays
         policy = None if resolved is None else resolved.policy
-        self._sweeping[uuid] = _Sweeping(tenure, causes_now, policy, now_ms, began_s, purges)
+        self._sweeping[uuid] = _Sweeping(tenure, causes_now, policy, now_ms, began_s)
         return True
 
     def _due(self, row: TableRow, causes: Collection[Cause], seen_ms: int | None) -> list[Mark]:
