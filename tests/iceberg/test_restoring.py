@@ -6,7 +6,7 @@ import pytest
 
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.core.quarantine import FOLDER
-from isotherm.iceberg.restoring import restorable, restore
+from isotherm.iceberg.restoring import NAMED_THERE, restorable, restore
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import now_ms
 from support.lab import Lab
@@ -132,3 +132,25 @@ def test_where_the_newest_cannot_be_moved_no_older_one_comes_in_its_place(tmp_pa
         assert set(restore(loaded, restorable(loaded, [home])).restored) == {f"{home}/data/a.parquet"}
         assert content(table, f"{home}/data/a.parquet") == b"newer"
         lab.executor.stop()
+
+
+def test_what_the_table_names_where_it_lies_in_quarantine_stays_there(tmp_path):
+    """Somebody has added the file by its place in quarantine: moved, it would be missing."""
+    lab = Lab(tmp_path)
+    table = lab.create()
+    lab.append(table, 1)
+    (task,) = table.refresh().scan().plan_files()
+    home, name = table.metadata.location, task.file.file_path.rpartition("/")[2]
+    with table.io.new_input(task.file.file_path).open() as stream:
+        put(table, f"{FOLDER}/j1/data/{name}", content=bytes(stream.read()))
+    place = f"{home}/{FOLDER}/j1/data/{name}"
+    table.add_files([place])
+    rows = len(table.refresh().scan().to_arrow())
+
+    result = restore(
+        loaded_table(table, "shop.orders"), restorable(loaded_table(table, "shop.orders"), [home])
+    )
+
+    assert (result.restored, result.failed) == ({}, {place: NAMED_THERE})
+    assert len(table.refresh().scan().to_arrow()) == rows
+    lab.executor.stop()

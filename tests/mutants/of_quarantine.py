@@ -14,6 +14,13 @@ CLOCKS = "service/jobs/test_changed_while_sweeping.py::"
 
 MUTANTS = (
     Mutant(
+        "a person moves away what the table names in its quarantine",
+        "iceberg/restoring.py",
+        "if named.has(file.place):",
+        "if False:",
+        "iceberg/test_restoring.py::test_what_the_table_names_where_it_lies_in_quarantine_stays_there",
+    ),
+    Mutant(
         "a move takes another file in its way for a copy of its own",
         "clients/moving.py",
         "elif whole.get(target) != was and not is_same(io, source, target, step):",

@@ -26,6 +26,7 @@ from isotherm.iceberg.stopping import IsStopped
 from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.service.ports import LoadedTable, Sweep
 
+NAMED_THERE = "the table names it where it lies now, so it must not be moved"
 TAKEN_AGAIN = "it was taken away again just now: look where it is (isotherm orphans), and try again"
 
 
@@ -207,13 +208,16 @@ def restore(loaded: LoadedTable, files: Iterable[Restorable]) -> RestoredByHand:
     table: Table = loaded.handle
     files = list(files)
     named, by_home = NamedFiles(), dict[str, list[str]]()
-    for file in files:
-        by_home.setdefault(file.home, []).append(file.place)
-    names = ByName({name_of(one.origin) for one in files})
+    names = ByName({name_of(path) for one in files for path in (one.origin, one.place)})
     for location, size_bytes in sizes_named(table.metadata, table.io, names):
         named.add(location, size_bytes)
     moved: list[tuple[str, str, bool]] = []
     failed: dict[str, str] = {}
+    for file in files:
+        if named.has(file.place):
+            failed[file.place] = NAMED_THERE
+        else:
+            by_home.setdefault(file.home, []).append(file.place)
 
     def put(both: tuple[str, list[str]]) -> None:
         home, places = both
