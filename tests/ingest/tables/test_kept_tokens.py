@@ -94,6 +94,15 @@ def expiries(by_us):
 
 @settings(max_examples=500)
 @given(st.lists(COMMITS | COMMITS | ROLLBACKS | expiries(st.booleans()), min_size=5, max_size=25))
+@example(
+    [
+        ("commit", {"ours": True}),
+        ("expire", {"left": 0, "by_us": True, "strays": False}),
+        ("commit", {"ours": True}),
+        ("commit", {"ours": False}),
+        ("expire", {"left": 0, "by_us": False, "strays": False}),
+    ]
+)
 def test_what_a_table_is_known_to_have_it_has(steps):
     history = History()
     for name, how in steps:
