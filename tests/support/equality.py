@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import Take
+from support.rewriting import SOME
 
 _numbers = itertools.count(1)
 
@@ -75,3 +76,15 @@ def files(spark: Any, name: str) -> list[tuple[Any, ...]]:
     """Content and rows of the live files."""
     found = spark.sql(f"SELECT content, record_count FROM lake.{name}.files").collect()
     return sorted(tuple(row) for row in found)
+
+
+def with_deletes_and_two_specs(spark: Any, name: str, folder: Path) -> None:
+    """Fill a new table of rows with a flag: six appends with deletes of both kinds, then four by another spec."""
+    for start in range(0, 60, 10):
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
+        delete_by(spark, name, folder, keys(ID, rows=[(start - 9,), (start - 3,)]), [1], "flag=false")
+        spark.sql(f"DELETE FROM lake.{name} WHERE id = {start + 5}")
+    # A partition field more: manifests of two specs are never one.
+    spark.sql(f"ALTER TABLE lake.{name} ADD PARTITION FIELD bucket(2, id)")
+    for start in range(60, 100, 10):
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))

@@ -3,18 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.replaced_manifests import ReplacedManifests
 from isotherm.iceberg.manifests.writing import write_manifest_list
-from support.equality import delete_by, keys
+from support.equality import with_deletes_and_two_specs
 from support.faults import FaultyCatalog
 from support.head_files import live, manifests
 from support.manifests_of_commits import append, three_parts
-from support.rewriting import COLUMNS, SOME, bound, commit, compacted, counters, fresh, rewritten, rows
+from support.rewriting import COLUMNS, bound, commit, compacted, counters, fresh, rewritten, rows
 
 NAME, OURS = "db.t", PartitionKey('{"1000":1}')
 
@@ -175,15 +174,7 @@ def test_manifests_whose_list_counts_other_files_stay_where_they_are(catalog: An
 def test_spark_reads_the_same_rows_at_every_snapshot(spark: Any, lake: Any, tmp_path: Path) -> None:
     with fresh(spark, "db.manifests", COLUMNS, "PARTITIONED BY (flag)") as name:
         spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('commit.manifest.min-count-to-merge' = '3')")
-        for start in range(0, 60, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
-            id_ = ("id", pa.int64(), 1)
-            delete_by(spark, name, tmp_path, keys(id_, rows=[(start - 9,), (start - 3,)]), [1], "flag=false")
-            spark.sql(f"DELETE FROM lake.{name} WHERE id = {start + 5}")
-        # A partition field more: manifests of two specs are never one.
-        spark.sql(f"ALTER TABLE lake.{name} ADD PARTITION FIELD bucket(2, id)")
-        for start in range(60, 100, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
+        with_deletes_and_two_specs(spark, name, tmp_path)
         ids = [row[0] for row in spark.sql(f"SELECT snapshot_id FROM lake.{name}.snapshots").collect()]
         before = {one: rows(spark, name, one) for one in ids}
 

@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyiceberg.manifest import ManifestContent
 
 from isotherm.clients.catalog import open_catalog
 from isotherm.core.model.jobs import OutcomeKind
-from support.equality import delete_by, keys
+from support.equality import with_deletes_and_two_specs
 from support.head_files import manifests
 from support.manifests_of_commits import rewrite
-from support.rewriting import COLUMNS, SOME, compacted, counters, fresh, job_on, partitions, rows
+from support.rewriting import COLUMNS, compacted, counters, fresh, job_on, partitions, rows
 from support.spark import CATALOG
 
 
@@ -27,15 +26,7 @@ def test_spark_reads_the_same_rows_at_every_snapshot_and_goes_on(
             f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('format-version' = '{version}', "
             "'commit.manifest-merge.enabled' = 'false', 'write.delete.mode' = 'merge-on-read')"
         )
-        for start in range(0, 60, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
-            id_ = ("id", pa.int64(), 1)
-            delete_by(spark, name, tmp_path, keys(id_, rows=[(start - 9,), (start - 3,)]), [1], "flag=false")
-            spark.sql(f"DELETE FROM lake.{name} WHERE id = {start + 5}")
-        # A partition field more: manifests of two specs are never one.
-        spark.sql(f"ALTER TABLE lake.{name} ADD PARTITION FIELD bucket(2, id)")
-        for start in range(60, 100, 10):
-            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 10))
+        with_deletes_and_two_specs(spark, name, tmp_path)
         snapshots = [row[0] for row in spark.sql(f"SELECT snapshot_id FROM lake.{name}.snapshots").collect()]
         before = {one: rows(spark, name, one) for one in snapshots}
         lineage, counted = _lineage(spark, name, version), counters(spark, name)
