@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from isotherm.clients.listing import files_below
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action
 from support.lab import of, started, uuid_of
@@ -139,6 +140,8 @@ def test_links_lead_nowhere(lab_of, tmp_path):
     pass_by(lab, service, 6)
 
     assert (elsewhere / "precious.parquet").exists()
+    listed = [file.name for some in files_below(table.io, f"{home(table)}/data/") for file in some]
+    assert "link/precious.parquet" not in listed, "nor is it looked for there"
     service.stop()
 
 
