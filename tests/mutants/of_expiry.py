@@ -391,7 +391,7 @@ MUTANTS = (
         "an expiry is done because a proxy says so",
         "iceberg/expiry.py",
         "        if self._left(landed):\n",
-        "                if False:\n",
+        "        if False:\n",
         EXPIRY + "test_done_is_what_the_answer_shows",
     ),
     Mutant(
