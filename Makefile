@@ -43,7 +43,7 @@ QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/
 	tests/deploy tests/telemetry tests/stories tests/parquet
 
 quick: venv
-	@exec $(IN_VENV) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
+	@exec $(IN_VENV) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" --hypothesis-profile quick $(QUICK) $(ARGS)
 
 fmt: venv
 	@$(IN_VENV) -m ruff check --fix .

@@ -19,6 +19,7 @@ settings.register_profile(
     "isotherm", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 
+settings.register_profile("quick", settings.get_profile("isotherm"), max_examples=20)
 settings.load_profile("isotherm")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.commands.explain import explained
@@ -18,6 +18,7 @@ from isotherm.core.policy.policy_test_case import Case
 from isotherm.core.replay.replay import replay
 from isotherm.core.units import MINUTE_MS, span_written
 from isotherm.runtime.config import load_config
+from support.examples import examples
 from support.lab import Lab, started
 from support.worked import configured
 
@@ -60,7 +61,7 @@ def moment(at_ms):
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(COMMITS, POLICIES, PASSED_MS)
 def test_all_programs_say_the_same_of_a_partition(commits, limits, passed_ms):
     with TemporaryDirectory() as folder:

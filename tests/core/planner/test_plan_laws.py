@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.decisions import Verdict
@@ -16,6 +16,7 @@ from isotherm.core.policy.policy import Compact, Expire, Orphans, Policy
 from isotherm.core.policy.windows import opening
 from support.builders import DAY, HOUR, MINUTE, NOW
 from support.drawn_views import maintained, policies, worlds
+from support.examples import examples
 from support.planned import POLICY
 
 RESTLESS = Policy(
@@ -151,7 +152,7 @@ def test_a_schedule_only_ever_makes_more_due(world, policy):
 
 
 @given(maintained(), policies())
-@settings(max_examples=50)
+@examples(50)
 def test_nothing_begins_outside_the_windows_of_its_action(world, policy):
     for request in plan(world, policy, NOW).requests:
         windows = [w for w in policy.work.windows if request.decision.action in w.do]

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isotherm.core.planner.run_policy_tests import judge_case
@@ -11,6 +11,7 @@ from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.validation_errors import MAX_COMPLAINTS
 from isotherm.runtime.yaml_reader import parse_yaml
+from support.examples import examples
 
 WORDS = st.sampled_from(
     [
@@ -123,19 +124,19 @@ def test_any_text_is_judged_in_words(text):
 
 
 @given(PIECES)
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_of_pieces_of_yaml_is_judged_in_words(pieces):
     judged("".join(pieces))
 
 
 @given(st.dictionaries(WORDS, TREES, max_size=6), st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_any_tree_is_judged_in_words(tree, with_tables):
     judged(yaml.safe_dump({**tree, **({"tables": "shop.*"} if with_tables else {})}, allow_unicode=True))
 
 
 @given(st.sampled_from(sorted(RULES)), SCALARS | TREES)
-@settings(max_examples=300)
+@examples(300)
 def test_any_value_of_a_field_is_judged_in_words(name, value):
     section, field = name.split(".")
     found = judged(yaml.safe_dump({"tables": "shop.*", section: {field: value}}, allow_unicode=True))
@@ -150,7 +151,7 @@ CASE = {"name": "n", "partition": "2026-01-01-08", "files": "1 of 1MiB", "expect
     st.dictionaries(WORDS, SCALARS | TREES, max_size=4),
     st.sampled_from(["hour", "day", "month", "year", "none"]),
 )
-@settings(max_examples=300)
+@examples(300)
 def test_any_case_is_judged_in_words_and_by_the_planner(fields, spec):
     found = judged(
         yaml.safe_dump({"tables": "a", "tests": [{**CASE, "spec": spec, **fields}]}, allow_unicode=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.summary import Origin
@@ -14,6 +14,7 @@ from isotherm.core.replay.history import as_remembered, counted_back
 from isotherm.core.replay.replay import replay
 from isotherm.core.state import TableState, apply
 from support.builders import BUCKETS, DAY, HOUR, HOURLY, KIB, MIB, MINUTE, NOW, SECOND, TABLE, facts, key
+from support.examples import examples
 from support.written_history import BEFORE, Writer
 
 SIZES = st.sampled_from([KIB, MIB, 40 * MIB, 100 * MIB, 130 * MIB])
@@ -121,7 +122,7 @@ def test_rows_are_conserved_in_every_partition(writer, policy, assumed, afterwar
     assert all(min(s.files, s.bytes) > 0 for p in partitions.values() for s in p.data.values() if s.rows)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(writers(), policies, assumptions, AFTERWARDS)
 def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_each_time_gives(
     writer, policy, assumed, afterwards
@@ -133,7 +134,7 @@ def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_each_tim
     assert anew == kept
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(writers(), policies, assumptions)
 def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assumed):
     """The replay asks its windows as any plan does, also where they open by the clocks of a zone."""
@@ -143,7 +144,7 @@ def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assu
     assert all(not windows or opening(windows, tz, job.started_at_ms).is_open for job in jobs)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(writers(before=25), policies, st.sampled_from(["10m", "1h"]), assumptions, AFTERWARDS)
 def test_the_same_is_true_where_hot_partitions_are_compacted(
     writer, policy, minor_after, assumed, afterwards

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.jobs import OutcomeKind
@@ -19,6 +19,7 @@ from isotherm.core.planner.debt import debt
 from isotherm.core.policy.policy import Compact
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from support.deleted_rows import delete_ids, delete_row
+from support.examples import examples
 from support.lab import Lab
 from support.rewriting import commit, rewritten, try_to_bind
 
@@ -81,7 +82,7 @@ def jobs_in_vain(happened: Chance, at_most_bytes: int | None) -> list[str]:
 
 
 @pytest.mark.parametrize("light_bytes", [1, of_debt.MERGED_FROM_BYTES])
-@settings(max_examples=12)
+@examples(12)
 @given(seed=st.integers(0, 2**32), steps=st.integers(2, 9))
 def test_what_is_due_is_bound_and_is_due_no_more(light_bytes: int, seed: int, steps: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

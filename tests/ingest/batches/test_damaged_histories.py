@@ -2,10 +2,11 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from support.examples import examples
 from support.messages import SCHEMA, Message
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline
 
@@ -74,7 +75,7 @@ class History:
         return True
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 10**9))
 def test_no_row_comes_twice_and_what_is_missing_was_told(seed):
     history = History(seed)

@@ -3,11 +3,12 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from isotherm_ingest.failures import CatalogAway, TableRefused
+from support.examples import examples
 from support.messages import SCHEMA, TOMBSTONE, Message
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 from support.spark_errors import HEAP, RESULTS
@@ -157,7 +158,7 @@ def test_what_waits_is_told_by_topic(pipeline):
     assert pipeline.sample("last_turn_timestamp_seconds") > 0
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, 10**9))
 def test_whatever_happens_each_table_ends_with_each_message_once(seed):
     play(seed)

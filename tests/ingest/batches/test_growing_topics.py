@@ -4,10 +4,11 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from support.examples import examples
 from support.messages import Message, envelope
 from support.pipelines import CONFIG, ORDERS, Pipeline, messages
 
@@ -289,7 +290,7 @@ class Story:
         self.pipeline.driver.stop()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 10**9))
 def test_whatever_happens_the_changes_of_a_key_are_written_in_their_order(seed):
     story = Story(seed)

@@ -5,9 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.messages import Message, envelope
 from support.pipelines import CONFIG, Pipeline
 
@@ -179,7 +180,7 @@ def test_a_topic_that_is_made_again_smaller_on_a_broker_without_ids_is_read_whol
     assert {part: sum(row[1] == part for row in rows) for part in (1, 2, 3)} == {1: 6, 2: 6, 3: 6}
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 10**9))
 def test_whatever_happens_each_table_ends_with_each_message_of_each_topic_once(seed):
     dice = random.Random(seed)

@@ -1,11 +1,12 @@
 """Windows that a driver grants: the table is left alone for as long as it has said, and catches up."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.events import WindowClosed, WindowGranted, WindowRequested, encode
 from isotherm_ingest.batches.windows import REST
+from support.examples import examples
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
 
 SECONDLY = CONFIG.replace("every: 1m", "every: 1s").replace("batch_messages: 4", "batch_messages: 100")
@@ -243,7 +244,7 @@ def test_what_is_no_event_is_passed_over(shop):
     assert len(granted(shop)) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["ask", "close", "send", "wait"]), st.integers(0, 40), st.integers(1, 700)),

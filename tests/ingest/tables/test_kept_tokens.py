@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
@@ -15,6 +15,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.iceberg.kept_tokens import newest_tokens
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offset_vector import Source, encode
+from support.examples import examples
 
 
 class History:
@@ -92,7 +93,7 @@ def expiries(by_us):
     )  # fmt: skip
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(COMMITS | COMMITS | ROLLBACKS | expiries(st.booleans()), min_size=5, max_size=25))
 @example(
     [
@@ -112,7 +113,7 @@ def test_what_a_table_is_known_to_have_it_has(steps):
             assert token.source.vector.get("t", {}).get(0, 0) == history.has[history.head]
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(COMMITS | COMMITS | expiries(st.just(True)), min_size=5, max_size=25))
 def test_where_the_daemon_alone_expires_and_nobody_rolls_back_it_is_always_known(steps):
     history = History()
@@ -123,7 +124,7 @@ def test_where_the_daemon_alone_expires_and_nobody_rolls_back_it_is_always_known
         assert token is None or token.is_known
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(COMMITS | ROLLBACKS | expiries(st.just(True)), min_size=5, max_size=25))
 @example(
     [

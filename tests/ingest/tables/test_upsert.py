@@ -4,12 +4,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.tables.java_table import COLUMNS
 from isotherm_ingest.tables.upsert import LOCATED
+from support.examples import examples
 from support.upserts import KEPT, Delete, Mirror, Put, hour
 
 pytestmark = pytest.mark.spark
@@ -34,7 +35,7 @@ others = st.sampled_from(["evolve", "compact", "own column"])
 histories = st.tuples(batches, others, batches, others, batches).map(list)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(spec=st.sampled_from(SPECS), version=st.sampled_from(["2", "3"]), history=histories)
 def test_a_table_holds_what_a_dict_holds(spark, lake_folder, spec, version, history):
     mirror = Mirror(spark, lake_folder, spec, **{"format-version": version})
