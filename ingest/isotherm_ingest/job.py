@@ -24,7 +24,7 @@ from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.control_tail import ControlTail
-from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.dead_letter_topic import DeadLetters
 from isotherm_ingest.failures import brief
 from isotherm_ingest.http import Health, serve
 from isotherm_ingest.kafka import Broker

@@ -503,9 +503,9 @@ MUTANTS = (
     ),
     Mutant(
         "the risk of late writes is told for a job that the format does not allow",
-        "core/planner/plan.py",
-        "owed = _convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)",
-        "owed = _convertible(debt(partition, policy.compact), facts)",
+        "core/planner/job_size.py",
+        "owed = convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)",
+        "owed = convertible(debt(partition, policy.compact), facts)",
         "core/planner/test_coldness_rules.py::test_the_risk_is_that_of_the_job_which_the_format_allows",
     ),
     Mutant(

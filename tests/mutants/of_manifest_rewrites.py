@@ -12,17 +12,17 @@ MUTANTS = (
     ),
     Mutant(
         "what version 1 does not say of an entry is taken for another entry",
-        "iceberg/manifests/which_become_one.py",
+        "iceberg/manifests/which_are_rewritten.py",
         "    if isinstance(value, Enum):\n        return value.value\n",
         "",
         "iceberg/compaction/test_manifests_of_before_an_upgrade.py::test_a_table_that_was_upgraded_has_its_manifests_rewritten[0]",
     ),
     Mutant(
         "a table that was just upgraded to version 3 is due for what is not done",
-        "iceberg/manifests/which_become_one.py",
+        "iceberg/manifests/which_are_rewritten.py",
         "    small = _alike(with_ids(metadata, held)).values()\n",
         "    small = _alike(held).values()\n",
-        "iceberg/manifests/test_which_become_one.py::test_one_whose_rows_get_their_ids_from_the_next_commit_is_neither_needless_nor_rewritten",
+        "iceberg/manifests/test_which_are_rewritten.py::test_one_whose_rows_get_their_ids_from_the_next_commit_is_neither_needless_nor_rewritten",
     ),
     Mutant(
         "a stop while manifests are read is a crash",

@@ -47,10 +47,10 @@ MUTANTS = (
     ),
     Mutant(
         "manifests are put together in the order of their age",
-        "iceberg/manifests/which_become_one.py",
+        "iceberg/manifests/which_are_rewritten.py",
         "key=lambda one: (_place(metadata, spec_id, one), *_age(one))",
         "key=_age",
-        "iceberg/manifests/test_which_become_one.py::test_neighbours_by_partition_go_together_whatever_came_first",
+        "iceberg/manifests/test_which_are_rewritten.py::test_neighbours_by_partition_go_together_whatever_came_first",
     ),
     Mutant(
         "nobody looks once more before manifests are swapped",
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "the entries of manifests are counted, and not what they say",
-        "iceberg/manifests/which_become_one.py",
+        "iceberg/manifests/which_are_rewritten.py",
         "self.hash = (self.hash + _hash(entry)) % 2**128",
         "self.hash = 0",
         COMMITS + "test_what_reads_back_otherwise_is_not_committed",

@@ -290,7 +290,7 @@ MUTANTS = (
     ),
     Mutant(
         "equality deletes are converted though somebody else's rewrite may be open",
-        "core/planner/plan.py",
+        "core/planner/job_size.py",
         "return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)",
         "return owed",
         "core/planner/test_plan.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",

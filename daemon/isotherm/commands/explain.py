@@ -28,8 +28,9 @@ from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import Debt
 from isotherm.core.planner.expirable import FOREVER_MS, ripe_on_main_ms
 from isotherm.core.planner.held import crowded, not_published
+from isotherm.core.planner.job_size import job_bytes
 from isotherm.core.planner.minor import OPTION, Old, old_files
-from isotherm.core.planner.plan import job_bytes, owed_now, plan
+from isotherm.core.planner.plan import owed_now, plan
 from isotherm.core.planner.rest import REST_SCORE, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View

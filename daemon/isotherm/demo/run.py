@@ -341,7 +341,7 @@ class _Run:
             _say(plain(self._stage.picture(phase, left_s)))
 
     def _judge(self) -> "Report":
-        from isotherm.demo.judging import make_report
+        from isotherm.demo.final_report import make_report
 
         _say(f"[{self._stage.elapsed_s:4.0f} s] comparing and judging …")
         return make_report(self._stage, self._startup_s)

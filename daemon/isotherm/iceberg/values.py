@@ -37,7 +37,7 @@ from isotherm.core.planner.expirable import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.manifests.which_become_one import needless
+from isotherm.iceberg.manifests.which_are_rewritten import needless
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
 from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshots import (

@@ -13,7 +13,7 @@ from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.batches.owners import why_not
 from isotherm_ingest.batches.table_names import table_name
-from isotherm_ingest.dead_letters import DeadLetters, Sent, problem_of
+from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges

@@ -13,7 +13,7 @@ from isotherm.clients.storage import plain_properties
 from isotherm.contract.summary import property_name
 from isotherm.parquet.table_description import described
 from isotherm.runtime import clock
-from isotherm_ingest.dead_letters import problem_of
+from isotherm_ingest.dead_letter_topic import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused

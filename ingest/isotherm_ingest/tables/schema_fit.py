@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from isotherm.runtime import logs
-from isotherm_ingest.dead_letters import MAX_PROBLEM
+from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import Column
 from isotherm_ingest.decode.kinds import fits, widened

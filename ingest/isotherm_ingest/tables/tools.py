@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from isotherm_ingest.announce.intents import Intents
-from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.dead_letter_topic import DeadLetters
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.tables.lake import Lake

@@ -19,7 +19,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, JOB_ID
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
-from isotherm_ingest.dead_letters import Sent
+from isotherm_ingest.dead_letter_topic import Sent
 from isotherm_ingest.failures import Overtaken, Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.streams import Stream

@@ -10,7 +10,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan
 from isotherm.core.planner.coldness import boundary_rule, findings, first_hot, quiet_rule
-from isotherm.core.planner.plan import job_bytes
+from isotherm.core.planner.job_size import job_bytes
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold, Policy
 from isotherm.core.visits import NO_VISITS

@@ -23,7 +23,7 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.model.refusals import RefusalError
 from isotherm.iceberg.compaction.claims import claims
-from isotherm.iceberg.compaction.columns import columns_of
+from isotherm.iceberg.compaction.duckdb_columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.row_sums import (
     COLUMN_BYTES,

@@ -1,6 +1,10 @@
-"""What one job may read: budgets, the pauses of writers, and the most that any job does. Also the sentences about them."""
+"""What one job may read, and would read at the most: budgets, the pauses of writers, and the most that any job does.
+
+Also the sentences about them.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
@@ -11,7 +15,8 @@ from isotherm.core.model.windows import Grant
 from isotherm.core.part_size import allowed_bytes
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner import pauses
-from isotherm.core.planner.debt import Debt
+from isotherm.core.planner.coldness import JobBytes
+from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.file_selection import taken
 from isotherm.core.planner.granted import limits_in
 from isotherm.core.planner.view import View
@@ -109,6 +114,22 @@ def over_budget(
             enough = _enough(partition, owed, size_bytes, threshold, others)
             return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
     return None
+
+
+def job_bytes(policy: Policy, facts: TableFacts) -> JobBytes:
+    """What a job would read of a partition of this table under a policy, at the most."""
+
+    def of(partition: PartitionState) -> int:
+        owed = convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)
+        take = owed.take(1.0, MAX_JOB_BYTES)
+        return taken(partition, take).bytes
+
+    return of
+
+
+def convertible(owed: Debt, facts: TableFacts) -> Debt:
+    """The debt as it is for this table: where somebody else may rewrite its files, equality deletes are only applied."""
+    return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)
 
 
 def _enough(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float, most_bytes: int) -> str:

@@ -14,19 +14,27 @@ from dataclasses import dataclass, replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileStats
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, ExecutorName, Take, job_ms
+from isotherm.core.model.jobs import Action, ExecutorName, Take, job_ms
 from isotherm.core.model.tables import UPGRADE, WITH_NUMBERS, TableFacts
 from isotherm.core.model.windows import Grant
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import is_whole_interval, label, time_span
 from isotherm.core.planner import pauses
-from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
+from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
-from isotherm.core.planner.job_size import limits, most_bytes, not_converted, over_budget, why_in_parts
+from isotherm.core.planner.job_size import (
+    convertible,
+    job_bytes,
+    limits,
+    most_bytes,
+    not_converted,
+    over_budget,
+    why_in_parts,
+)
 from isotherm.core.planner.minor import Old, advice, old_files
 from isotherm.core.planner.rest import REST_SCORE, ends, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
@@ -35,7 +43,6 @@ from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.policy.sort_text import why_not
-from isotherm.core.rewriters import why_not_converted
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
@@ -148,7 +155,7 @@ def _decide_compaction(
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     if (old := beside.old) is not None:
         full = debt(old.partition, policy.compact, format_version=view.facts.format_version)
-    owed = _convertible(full, view.facts)
+    owed = convertible(full, view.facts)
     allowed, later = limits(key, partition, owed, view, policy, grant, now_ms, is_beside=old is not None)
     take, rests_until_ms, owed_why = _take(
         partition, owed, threshold, rests_until_ms, most_bytes(allowed), most_bytes(later)
@@ -235,17 +242,6 @@ def _off_or_running(policy: Policy, owed: Debt, *, is_flying: bool) -> tuple[Ver
     return (Verdict.RUNNING, f"a job is running: {owed.why}", NEVER) if is_flying else None
 
 
-def job_bytes(policy: Policy, facts: TableFacts) -> JobBytes:
-    """What a job would read of a partition of this table under a policy, at the most."""
-
-    def of(partition: PartitionState) -> int:
-        owed = _convertible(debt(partition, policy.compact, format_version=facts.format_version), facts)
-        take = owed.take(1.0, MAX_JOB_BYTES)
-        return taken(partition, take).bytes
-
-    return of
-
-
 def _stamp(partition: PartitionState, now_ms: int) -> Wake:
     """When this machine's clock shows the last write's own time, which lies ahead of it: then that one counts."""
     at_ms = partition.stamped_at_ms
@@ -322,7 +318,7 @@ def _beside(
         return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
         return _Beside(None, f"; no minor compaction: {old.why}", old.wake)
-    owed = _convertible(debt(old.partition, policy.compact), view.facts)
+    owed = convertible(debt(old.partition, policy.compact), view.facts)
     little = _too_little(owed, rests_until_ms, pace)
     if little is None:
         # While it waits, the next commit of the table may be no append.
@@ -343,11 +339,6 @@ def _price(job: FileStats, take: Take, allowed: Mapping[str, int]) -> str:
     else:
         merged = ", deletes are merged" if take.merges_deletes else ""
     return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}{why_in_parts(allowed)}"
-
-
-def _convertible(owed: Debt, facts: TableFacts) -> Debt:
-    """The debt as it is for this table: where somebody else may rewrite its files, equality deletes are only applied."""
-    return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)
 
 
 def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:

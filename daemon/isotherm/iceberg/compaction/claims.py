@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.iceberg.compaction.columns import Column
+from isotherm.iceberg.compaction.duckdb_columns import Column
 from isotherm.iceberg.compaction.row_hash import as_held, ticks
 
 

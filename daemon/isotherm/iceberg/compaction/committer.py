@@ -8,6 +8,8 @@ metadata alone. There are three ends: *done*; *failed*, when a look at the table
 Several jobs of a table go in one commit. What stands against one of them takes that one out, and the others go on with a
 request of their own.
 
+The requests of one commit are in `one_commit`, the snapshot that they send in `replace_snapshot`.
+
 Nothing is deleted here. The outcome says whether a request was sent, and which manifests it leaves behind; what
 becomes of them is decided by `deletion`. More about all this is in docs/designs/replace-commit.md.
 """

@@ -21,7 +21,7 @@ from isotherm.iceberg.manifests.live import Known, LiveEntry, identity
 from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.partition_values import entry_partition_key, partition_record
 from isotherm.iceberg.manifests.split_by_partition import MOST_VALUES, alike, divided, values_in
-from isotherm.iceberg.manifests.which_become_one import EntrySum, groups_to_rewrite, with_ids
+from isotherm.iceberg.manifests.which_are_rewritten import EntrySum, groups_to_rewrite, with_ids
 from isotherm.iceberg.manifests.writing import (
     added,
     added_deletes,

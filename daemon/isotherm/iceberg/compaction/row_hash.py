@@ -25,7 +25,7 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from isotherm.iceberg.compaction.columns import Column
+from isotherm.iceberg.compaction.duckdb_columns import Column
 from isotherm.iceberg.compaction.initial_defaults import initial_default
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 

@@ -26,7 +26,7 @@ from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.claims import claims
-from isotherm.iceberg.compaction.columns import Column, columns_of, columns_of_each
+from isotherm.iceberg.compaction.duckdb_columns import Column, columns_of, columns_of_each
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import KeyColumn
 from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths, nearby

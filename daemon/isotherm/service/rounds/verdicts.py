@@ -17,8 +17,9 @@ from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.expirable import reader_lags
+from isotherm.core.planner.job_size import job_bytes
 from isotherm.core.planner.minor import why_not
-from isotherm.core.planner.plan import job_bytes, plan
+from isotherm.core.planner.plan import plan
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy

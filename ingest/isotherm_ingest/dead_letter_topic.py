@@ -45,7 +45,7 @@ class DeadLetters:
     def send(self, messages: Iterable[pa.Table]) -> int:
         """Send every message; gives their number.
 
-        Each table has `workers.messages.RAW` and `problem`.
+        Each table has `workers.raw_messages.RAW` and `problem`.
 
         Raises:
             BrokerError: not all of them were acknowledged.

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from isotherm_ingest.dead_letters import MAX_PROBLEM, DeadLetters, problem_of
+from isotherm_ingest.dead_letter_topic import MAX_PROBLEM, DeadLetters, problem_of
 from isotherm_ingest.job import prepare_topics
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.metrics import Metrics

@@ -16,7 +16,7 @@ from pyiceberg.types import IntegerType, NestedField
 from isotherm.clients.manifests.reading import MANIFEST_ROW_ID
 from isotherm.core.planner.whole_table import MANIFEST_BYTES
 from isotherm.iceberg.manifests.merging import live_entries
-from isotherm.iceberg.manifests.which_become_one import LIMITS, SMALL, groups_to_rewrite, needless
+from isotherm.iceberg.manifests.which_are_rewritten import LIMITS, SMALL, groups_to_rewrite, needless
 
 SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "part"))
 METADATA = new_table_metadata(
