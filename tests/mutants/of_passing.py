@@ -12,6 +12,9 @@ GROUPS = "parquet/row_groups.py"
 ASKED = "parquet/as_asked.py"
 STATISTICS = "parquet/statistics.py"
 JOBS = "iceberg/compaction/test_passing.py::"
+SAID = "iceberg/compaction/test_passing_statistics.py::"
+DELETES = "iceberg/compaction/test_passing_beside_deletes.py::"
+DAMAGED = "iceberg/compaction/test_passing_damaged_files.py::"
 OF_GROUPS = "parquet/test_row_groups.py::"
 OF_FOOTERS = "parquet/test_footer.py::"
 OF_PAGES = "parquet/test_pages.py::"
@@ -33,14 +36,14 @@ MUTANTS = (
         PASSING,
         "and not deleted.count(file) and not sums.is_named(number)",
         "and not sums.is_named(number) and False or not deleted.count(file)",
-        JOBS + "test_deletes_of_rows_that_are_not_there_have_a_file_decoded",
+        DELETES + "test_deletes_of_rows_that_are_not_there_have_a_file_decoded",
     ),
     Mutant(
         "a file is copied with its deleted rows",
         PASSING,
         "and not deleted.count(file) and not sums.is_named(number)",
         "",
-        JOBS + "test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not",
+        DELETES + "test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not",
     ),
     Mutant(
         "rows lose their ids",
@@ -68,35 +71,35 @@ MUTANTS = (
         PASSING,
         "!= file.rows:",
         "!= file.rows and False:",
-        JOBS + "test_a_file_with_other_rows_than_its_manifest_says_is_told",
+        DAMAGED + "test_a_file_with_other_rows_than_its_manifest_says_is_told",
     ),
     Mutant(
         "new files have names of each other",
         "iceberg/compaction/rewrite.py",
         "data_location(job, metadata, first_number + number)",
         "data_location(job, metadata, number)",
-        JOBS + "test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not",
+        DELETES + "test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not",
     ),
     Mutant(
         "what is no number is not counted",
         PASSING,
         "nans.update(_nans(path, file, metadata))",
         "nans.update(dict.fromkeys(_floats(metadata), 0))",
-        JOBS + "test_a_manifest_says_of_a_copy_what_it_would_say_of_decoded_rows",
+        SAID + "test_a_manifest_says_of_a_copy_what_it_would_say_of_decoded_rows",
     ),
     Mutant(
         "a bound leaves out the lesser zero",
         STATISTICS,
         "least or -0.0",
         "least or 0.0",
-        JOBS + "test_bounds_hold_both_zeros",
+        SAID + "test_bounds_hold_both_zeros",
     ),
     Mutant(
         "a damaged page is copied",
         PAGES,
         "if _CHECKSUM in header and",
         "if False and",
-        JOBS + "test_a_damaged_page_is_told_and_not_copied",
+        DAMAGED + "test_a_damaged_page_is_told_and_not_copied",
     ),
     # What is asked
     Mutant("a table has files of another codec", ASKED, "!= self._codec:", "!= self._codec and False:", ASKS),

@@ -19,6 +19,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.core.model.jobs import CompactionJob
+from isotherm.parquet import as_asked
 from support import two_partitions as two
 from support.one_partition import NAME, OURS
 from support.rewrites import fork_servers_of
@@ -129,3 +130,9 @@ def make(empty_catalog: Any) -> Callable[..., Table]:
         return made
 
     return table
+
+
+@pytest.fixture
+def small_groups_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups of files as small as those of tests are copied as they are."""
+    monkeypatch.setattr(as_asked, "WORTH_BYTES", 500)
