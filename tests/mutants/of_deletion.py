@@ -3,6 +3,8 @@
 from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
+BY_PLACE = "core/test_deletion_by_place.py::"
+OBSTACLES = "core/test_deletion_obstacles.py::"
 CLOCK = "core/test_clock_check.py::"
 
 MUTANTS = (
@@ -61,42 +63,42 @@ MUTANTS = (
         "core/deletion.py",
         "if not neighbours.own:",
         "if False:",
-        RULES + "test_while_nobody_knows_where_a_table_lies_its_files_wait",
+        BY_PLACE + "test_while_nobody_knows_where_a_table_lies_its_files_wait",
     ),
     Mutant(
         "files outside of the table's own folders go",
         "core/deletion.py",
         "    if own is None or origin is None or cluster(mark.path) != folders[own].cluster:",
         "    if False:",
-        RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
+        BY_PLACE + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
     Mutant(
         "files in another table's folder go",
         "core/deletion.py",
         "    if (other := next(filter(None, held), None)) is not None:",
         "    if False:",
-        RULES + "test_a_file_under_another_known_tables_location_waits",
+        BY_PLACE + "test_a_file_under_another_known_tables_location_waits",
     ),
     Mutant(
         "two tables at one location delete each other's files",
         "core/deletion.py",
         "len(others) >= len(ours[own].of)",
         "len(others) > len(ours[own].of)",
-        RULES + "test_a_file_under_another_known_tables_location_waits",
+        BY_PLACE + "test_a_file_under_another_known_tables_location_waits",
     ),
     Mutant(
         "all under a location counts as the table's own",
         "core/deletion.py",
         'return allowed | {f"{home.of}{part}/": home for part in ("data", "metadata")}',
         "return allowed | {home.of: home}",
-        RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
+        BY_PLACE + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
     Mutant(
         "a table with a slash in its namespace deletes in the folder of another namespace's table",
         "core/deletion.py",
         "all(level and not _DIVIDES.search(level) for level in levels)",
         "all(levels)",
-        RULES + "test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels",
+        BY_PLACE + "test_no_text_that_an_owner_chooses_leads_to_a_folder_of_other_levels",
     ),
     Mutant(
         "a location that is spelled in no plain way keeps nothing",
@@ -162,7 +164,7 @@ MUTANTS = (
             "core/deletion_obstacles.py",
             "(standing.ledger, standing.clock, standing.owner, standing.held)",
             left,
-            RULES + "test_each_thing_that_the_daemon_knows_keeps_every_file",
+            OBSTACLES + "test_each_thing_that_the_daemon_knows_keeps_every_file",
         )
         for against, left in (
             ("the ledger", "(standing.clock, standing.owner, standing.held)"),
@@ -176,14 +178,14 @@ MUTANTS = (
         "core/deletion_obstacles.py",
         "if not standing.has_policy:",
         "if False:",
-        RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
+        OBSTACLES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
     ),
     Mutant(
         "expired files go though the policy expires no more",
         "core/deletion_obstacles.py",
         "if cause is Cause.EXPIRED and not standing.may_expire:",
         "if False:",
-        RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
+        OBSTACLES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
     ),
     # store.ledger.deletions
     Mutant(
@@ -284,7 +286,7 @@ MUTANTS = (
         "core/deletion.py",
         "if own is None or origin is None or cluster(mark.path) != folders[own].cluster:",
         "if own is None or origin is None:",
-        "core/test_deletion.py::test_two_clusters_with_the_same_folders_are_two_places",
+        "core/test_deletion_by_place.py::test_two_clusters_with_the_same_folders_are_two_places",
     ),
     Mutant(
         "of what the ledger forgets one page is given back each time",

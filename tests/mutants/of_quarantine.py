@@ -2,7 +2,8 @@
 
 from mutants.mutant import Mutant
 
-RULES = "core/test_deletion.py::"
+IN_QUARANTINE = "core/test_deletion_from_quarantine.py::"
+OBSTACLES = "core/test_deletion_obstacles.py::"
 PLACES = "core/test_quarantine.py::"
 MOVES = "clients/test_moving.py::"
 STORE = "iceberg/test_quarantine.py::"
@@ -187,7 +188,7 @@ MUTANTS = (
         "core/deletion.py",
         "if name in evidence.moved_names and mark.path not in evidence.named_at_origin:",
         "if name in evidence.moved_names:",
-        RULES + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
+        IN_QUARANTINE + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
     ),
     Mutant(
         "what the table names in its quarantine and where it was is taken from there",
@@ -306,14 +307,14 @@ MUTANTS = (
         "core/deletion.py",
         "if mark.path in evidence.young and mark.cause is Cause.QUARANTINED:",
         "if False:",
-        RULES + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
+        IN_QUARANTINE + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
     ),
     Mutant(
         "what lies in a quarantine is restored to another table's folder",
         "core/deletion.py",
         "for place in (mark.path, origin))",
         "for place in (mark.path,))",
-        RULES + "test_where_another_table_lies_in_a_quarantine_or_where_its_files_were_they_wait",
+        IN_QUARANTINE + "test_where_another_table_lies_in_a_quarantine_or_where_its_files_were_they_wait",
     ),
     Mutant(
         "a file goes from anywhere in a quarantine",
@@ -398,14 +399,14 @@ MUTANTS = (
         "core/deletion.py",
         "if mark.cause is Cause.QUARANTINED and evidence.stays:",
         "if False:",
-        RULES + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
+        IN_QUARANTINE + "test_a_file_in_quarantine_goes_after_its_time_and_comes_back_where_it_is_needed",
     ),
     Mutant(
         "under a policy that only reports nothing is put back",
         "core/deletion_obstacles.py",
         "if cause is Cause.QUARANTINED and not standing.may_look_for_orphans:",
         "if cause is Cause.QUARANTINED and not standing.may_remove_orphans:",
-        RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
+        OBSTACLES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
     ),
     Mutant(
         "where a search is refused nobody looks what the table needs from its quarantine",

@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 RULES = "core/test_deletion.py::"
+OBSTACLES = "core/test_deletion_obstacles.py::"
 FOUND = "service/jobs/test_searches.py::"
 REWRITERS = "service/tables/test_rewriters.py::"
 
@@ -109,7 +110,7 @@ MUTANTS = (
         "core/deletion_obstacles.py",
         "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
         "if False:",
-        RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
+        OBSTACLES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
     ),
     Mutant(
         "the metadata of another table, or of a view, goes as an old version",
