@@ -282,7 +282,7 @@ MUTANTS = (
         "core/planner/debt.py",
         "return partition.smaller_than(SMALL * target).files < partition.data_total.files",
         "return False",
-        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+        "core/planner/test_due_small_files.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "a table that is loaded anew each night is compacted a little later each night",
@@ -346,21 +346,21 @@ MUTANTS = (
         "core/planner/debt.py",
         "if not partition.arrivals or partition.deletes:",
         "if not partition.arrivals:",
-        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+        "core/planner/test_due_small_files.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "each of many tiny partitions is a job, for six files",
         "core/planner/debt.py",
         "if partition.compacted_at_ms is not None:\n        return True",
         "return True",
-        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+        "core/planner/test_due_small_files.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "each bucket of an hour is rewritten for six files, a commit each",
         "core/planner/debt.py",
         "if has_time and is_whole_interval else None",
         "if has_time else None",
-        "core/planner/test_plan.py::test_where_an_interval_has_more_than_one_partition_six_files_are_never_enough",
+        "core/planner/test_due_small_files.py::test_where_an_interval_has_more_than_one_partition_six_files_are_never_enough",
     ),
     Mutant(
         "what is emptied and filled again is compacted after each load",
@@ -374,14 +374,14 @@ MUTANTS = (
         "core/planner/debt.py",
         "(has_time and _came_late(partition, target))",
         "_came_late(partition, target)",
-        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+        "core/planner/test_due_small_files.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "what is nearly large enough is rewritten for a few files less",
         "core/planner/debt.py",
         "_if_worth(many / least, worth) if is_learned",
         "many / least if is_learned",
-        "core/planner/test_plan.py::test_of_rows_that_came_late_six_small_files_are_enough",
+        "core/planner/test_due_small_files.py::test_of_rows_that_came_late_six_small_files_are_enough",
     ),
     Mutant(
         "what a job gains for each byte is the most that can be owed, so a backlog rests for ever",
@@ -395,7 +395,7 @@ MUTANTS = (
         "core/planner/debt.py",
         "later_ms = None if is_settled else settles_ms",
         "later_ms = None",
-        "core/planner/test_plan.py::"
+        "core/planner/test_due_small_files.py::"
         "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
     ),
     Mutant(
@@ -403,7 +403,7 @@ MUTANTS = (
         "core/planner/debt.py",
         "deletes.files > data.files - max(small - 1, 0)",
         "deletes.files > data.files",
-        "core/planner/test_plan.py::"
+        "core/planner/test_due_small_files.py::"
         "test_a_week_after_the_last_write_to_a_time_six_small_files_or_shared_deletes_are_enough",
     ),
     Mutant(
@@ -433,7 +433,7 @@ MUTANTS = (
         "core/planner/file_selection.py",
         "if only_worth_it and best.files > 1",
         "if False and best.files > 1",
-        "core/planner/test_plan.py::test_crumbs_do_not_wait_for_files_that_are_nearly_large_enough",
+        "core/planner/test_due_small_files.py::test_crumbs_do_not_wait_for_files_that_are_nearly_large_enough",
     ),
     Mutant(
         "a mirror's deletes are merged by jobs of their own, at a tenth as many",
@@ -492,7 +492,7 @@ MUTANTS = (
         "core/planner/debt.py",
         "writes_positions = format_version < WITH_ROW_IDS",
         "writes_positions = True",
-        "core/planner/test_plan.py::test_in_version_3_nobody_writes_new_position_deletes",
+        "core/planner/test_due_deletes.py::test_in_version_3_nobody_writes_new_position_deletes",
     ),
     Mutant(
         "rows that have a value by their column's default are rewritten without it",

@@ -314,7 +314,7 @@ MUTANTS = (
         "core/planner/plan.py",
         "facts.sortable is None or not take.rewrites_data",
         "facts.sortable is None",
-        "core/planner/test_plan.py::test_deletes_are_merged_whatever_data_is_to_be_sorted_by",
+        "core/planner/test_due_deletes.py::test_deletes_are_merged_whatever_data_is_to_be_sorted_by",
     ),
     Mutant(
         "of texts that begin alike nothing else is compared",

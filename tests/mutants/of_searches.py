@@ -294,7 +294,7 @@ MUTANTS = (
         "core/planner/job_size.py",
         "return owed if why_not_converted(facts) is None else replace(owed, converted_bytes=None)",
         "return owed",
-        "core/planner/test_plan.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",
+        "core/planner/test_due_deletes.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",
     ),
     Mutant(
         "somebody else who rewrites files is forgotten once that has expired",
