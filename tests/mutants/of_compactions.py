@@ -289,14 +289,14 @@ MUTANTS = (
         "core/partition_state.py",
         "min(done_ms, partition.last_write_at_ms or done_ms)",
         "done_ms",
-        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+        "core/test_compacted_at.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
     ),
     Mutant(
         "whoever replaces delete files has replaced the data too",
         "core/partition_state.py",
         "before.data and delta.removed.holds(before.data_total)",
         "before.data and delta.removed.files >= before.data_total.files",
-        "core/test_state.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
+        "core/test_compacted_at.py::test_what_is_loaded_anew_rests_from_its_last_load_and_all_else_from_its_last_job",
     ),
     Mutant(
         "in a simulation a table that is loaded anew with files of the same sizes stays compacted",
@@ -367,7 +367,7 @@ MUTANTS = (
         "core/state.py",
         "emptied=_emptied_after(state, commit, partitions, after),",
         "",
-        "core/test_state.py::test_what_is_emptied_and_filled_again_rests_as_what_is_overwritten",
+        "core/test_compacted_at.py::test_what_is_emptied_and_filled_again_rests_as_what_is_overwritten",
     ),
     Mutant(
         "what has no time, and is written on and on, is rewritten for six files",
