@@ -57,7 +57,7 @@ MUTANTS = (
         "iceberg/asking.py",
         "        self.heard_s = self._clock_s()\n        return self._is_given_up\n",
         "        return self._is_given_up\n",
-        "iceberg/test_threads.py::test_work_that_says_that_it_goes_on_takes_as_long_as_it_takes_and_hears_when_nobody_wants_it",
+        "iceberg/test_asking.py::test_work_that_says_that_it_goes_on_takes_as_long_as_it_takes_and_hears_when_nobody_wants_it",
     ),
     Mutant(
         "one manifest that cannot be read keeps all others from being rewritten",

@@ -19,7 +19,7 @@ MUTANTS = (
         "iceberg/threads.py",
         "if now_s - self._began_s > self._patience.allowed_s(self._whose):",
         "if False:",
-        "iceberg/test_threads.py::test_work_that_gets_on_and_on_is_given_up_all_the_same",
+        "iceberg/test_beside_the_loop.py::test_work_that_gets_on_and_on_is_given_up_all_the_same",
     ),
     Mutant(
         "the proof of a table that needs four hours is broken off for ever",

@@ -483,6 +483,6 @@ MUTANTS = (
         "iceberg/asking.py",
         "            asker.end.set_exception(NotBegunError(str(err)))\n            asker.happened.put(None)\n",
         "            raise\n",
-        "iceberg/test_threads.py::test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_other",
+        "iceberg/test_beside_the_loop.py::test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_other",
     ),
 )

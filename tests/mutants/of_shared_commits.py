@@ -102,7 +102,7 @@ MUTANTS = (
         "iceberg/asking.py",
         "(wait_s if asker.asked > 1 else min(wait_s, first_s))",
         "min(wait_s, first_s)",
-        "iceberg/test_threads.py::test_who_asks_again_is_waited_for_though_others_run",
+        "iceberg/test_asking.py::test_who_asks_again_is_waited_for_though_others_run",
     ),
     Mutant(
         "a commit that did something holds up the next for a job that was left out",
