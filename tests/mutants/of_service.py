@@ -73,7 +73,7 @@ MUTANTS = (
         "service/topics/relay.py",
         "if now_s >= deadline_s or not self._may_ask():",
         "if False:",
-        "service/topics/test_relay_trouble.py::"
+        "service/topics/test_relay_slow_tables.py::"
         "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
     ),
     Mutant(
@@ -81,7 +81,7 @@ MUTANTS = (
         "service/topics/relay.py",
         "return not self._lost.is_used_up and",
         "return True and",
-        "service/topics/test_relay_trouble.py::"
+        "service/topics/test_relay_slow_tables.py::"
         "test_between_two_rounds_stores_that_do_not_answer_cost_one_share_and_keep_no_other_table_waiting",
     ),
     Mutant(
@@ -89,7 +89,7 @@ MUTANTS = (
         "service/topics/relay.py",
         "if self.barrier.is_aside(name)]:",
         "if False]:",
-        "service/topics/test_relay_trouble.py::"
+        "service/topics/test_relay_unreadable_tables.py::"
         "test_what_a_round_has_set_aside_is_let_go_and_the_round_finds_it[damaged]",
     ),
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS = (
         "service/topics/relay.py",
         "if isinstance(err, StoreAway | TableSilent | TooLong):",
         "if False:",
-        "service/topics/test_relay_trouble.py::"
+        "service/topics/test_relay_slow_tables.py::"
         "test_a_table_for_which_the_loop_waits_in_vain_is_let_go_at_once_and_a_round_asks_for_it",
     ),
     Mutant(
@@ -112,21 +112,21 @@ MUTANTS = (
         "service/topics/relay.py",
         '                self._try_later(name, f"{type(err).__name__}: {err}\\n{trace}")\n',
         "                raise\n",
-        "service/topics/test_relay_trouble.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
+        "service/topics/test_relay_unreadable_tables.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
     ),
     Mutant(
         "a snapshot whose files are refused keeps what sources name of the others waiting",
         "service/topics/relay.py",
         "            raise Unreadable(str(err)) from err\n",
         "            raise\n",
-        "service/topics/test_relay_trouble.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
+        "service/topics/test_relay_unreadable_tables.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
     ),
     Mutant(
         "while enough waits of what sources name, the group takes it for one that has died",
         "service/topics/relay.py",
         "        self._hear(wanted=not is_away and self._has_room())\n",
         "        if not is_away and self._has_room():\n            self._hear(wanted=True)\n",
-        "service/topics/test_relay_trouble.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
+        "service/topics/test_relay_catalog_away.py::test_the_sources_are_asked_in_each_turn_whatever_waits",
     ),
     Mutant(
         "what sources name is acknowledged before it is announced",
@@ -140,14 +140,14 @@ MUTANTS = (
         "service/topics/relay.py",
         "tries + 1)\n        self._progress.done(place for place, _ in self._waiting[name])\n",
         "tries + 1)\n",
-        "service/topics/test_relay_trouble.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
+        "service/topics/test_relay_unreadable_tables.py::test_tables_that_cannot_be_read_keep_nothing_from_being_acknowledged",
     ),
     Mutant(
         "tables in dead buckets keep new messages of the sources from being heard",
         "service/topics/relay.py",
         "return len(self._waiting) < MAX_WAITING and all(behind)",
         "return not self._ready() and len(self._waiting) < MAX_WAITING",
-        "service/topics/test_relay_trouble.py::"
+        "service/topics/test_relay_unreadable_tables.py::"
         "test_what_sources_name_is_heard_though_tables_that_cannot_be_read_are_tried_all_the_time",
     ),
     Mutant(
@@ -155,21 +155,21 @@ MUTANTS = (
         "service/topics/relay.py",
         "name in self._put_off or self.barrier.doubt(name) for name",
         "name in self._put_off for name",
-        "service/topics/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+        "service/topics/test_relay_slow_tables.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables of a namespace that hangs stand before all others that sources name",
         "service/topics/relay.py",
         "key=lambda name: (self.barrier.doubt(name), since[name])",
         "key=lambda name: since[name]",
-        "service/topics/test_relay_trouble.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
+        "service/topics/test_relay_slow_tables.py::test_a_namespace_that_hangs_keeps_no_other_table_from_being_heard",
     ),
     Mutant(
         "tables that come slowly take the loop's time, each time that a source names them",
         "service/topics/relay.py",
         "(self._lost.came if came else self._lost.add)(now_s - began_s)",
         "came or self._lost.add(now_s - began_s)",
-        "service/topics/test_relay_trouble.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
+        "service/topics/test_relay_slow_tables.py::test_tables_that_answer_slowly_cost_a_share_of_a_round_too",
     ),
     Mutant(
         "tables that are announced wait for those of their namespace that hang",

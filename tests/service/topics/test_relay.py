@@ -202,3 +202,15 @@ def test_a_flood_for_one_table_is_kept_up_to_a_ceiling_and_counted(lab, heard):
         relay.turn()
 
     assert heard.outcomes == {"crowded": MAX_OF_ONE, "unreadable_table": MAX_OF_ONE}
+
+
+def test_a_mistake_of_ours_at_a_source_ends_no_daemon(lab, heard):
+    def mistaken(offsets):
+        raise RuntimeError("a mistake")
+
+    heard.service.relay.sources.topics.commit = mistaken
+    heard.topic.messages.append(b"no commit")
+    heard.service.step(0)
+
+    (failed,) = [one for one in lab.seen if isinstance(one, seen.TableFailed)]
+    assert failed.error == "RuntimeError: a mistake"
