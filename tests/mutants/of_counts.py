@@ -87,7 +87,7 @@ MUTANTS = (
         "iceberg/manifests/partition_values.py",
         "if len(key) > MAX_KEY_CHARS:",
         "if False:",
-        "authority/test_table_owner.py::test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other",
+        "authority/test_table_names_and_values.py::test_a_partition_value_of_a_megabyte_sets_its_table_aside_and_no_other",
     ),
     Mutant(
         "partition values that are packed well fill the memory",
@@ -108,21 +108,21 @@ MUTANTS = (
         "service/tables/reading_time.py",
         "if now_s >= until_s:",
         "if False:",
-        "authority/test_table_owner.py::test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive",
+        "authority/test_tables_that_take_long.py::test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive",
     ),
     Mutant(
         "a table that takes too long to count is counted again as soon as it has failed",
         "service/tables/reading_time.py",
         "if now_s - began_s > CHEAP_S:",
         "if False:",
-        "authority/test_table_owner.py::test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive",
+        "authority/test_tables_that_take_long.py::test_a_table_that_takes_too_long_to_count_is_set_aside_and_the_loop_counts_as_alive",
     ),
     Mutant(
         "commits that take long to read are read as soon as they come",
         "service/tables/confirm_heads.py",
         "if row.state.head != loaded.head and self._is_put_off(Work.CATCHING_UP, uuid):",
         "if False:",
-        "authority/test_table_owner.py::test_commits_that_take_long_to_read_get_a_tenth_of_the_time_and_are_all_seen",
+        "authority/test_tables_that_take_long.py::test_commits_that_take_long_to_read_get_a_tenth_of_the_time_and_are_all_seen",
     ),
     Mutant(
         "a loop that counts a large table is taken for a stuck one",

@@ -121,7 +121,7 @@ MUTANTS = (
         "iceberg/expiry.py",
         "if why := misplaced_table(",
         "if not (why := 'x') and misplaced_table(",
-        "authority/test_table_owner.py::" + WHERE_IT_STARTED,
+        "authority/test_table_places.py::" + WHERE_IT_STARTED,
     ),
     Mutant(
         "a table chooses the folder of the file that tells its store's time",

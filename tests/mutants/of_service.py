@@ -21,7 +21,7 @@ MUTANTS = (
         "iceberg/values.py",
         "return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}",
         "return dict(said)",
-        "authority/test_table_owner.py::test_of_its_properties_those_are_kept_by_which_a_table_is_maintained",
+        "authority/test_table_metadata.py::test_of_its_properties_those_are_kept_by_which_a_table_is_maintained",
     ),
     Mutant(
         "a table is measured between the last look and the swap",
@@ -432,7 +432,7 @@ MUTANTS = (
         "service/survey/whereabouts.py",
         "        raise Unreadable(why)",
         "        return",
-        "authority/test_table_owner.py::"
+        "authority/test_table_places.py::"
         "test_a_table_that_lies_elsewhere_at_each_look_is_set_aside_and_costs_the_others_little",
     ),
     Mutant(
