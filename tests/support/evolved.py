@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
@@ -123,3 +124,14 @@ def after(
 ) -> Expired:
     name, uuid = ".".join(table.name()), str(table.metadata.table_uuid)
     return with_cleaned(done, catalog, name, uuid, unused, may_send, pause=lambda _: None)
+
+
+def append_by_spec(catalog: Any, spec_id: int, **more: Any) -> None:
+    """As a writer that has kept a spec: PyIceberg itself writes by the default one."""
+    writer = catalog.load_table(NAME)
+    writer.metadata = writer.metadata.model_copy(update={"default_spec_id": spec_id})
+    writer.append(rows(writer, 77), **more)
+
+
+def is_cleaning(updates: Any) -> bool:
+    return any(isinstance(one, RemoveSchemasUpdate | RemovePartitionSpecsUpdate) for one in updates)
