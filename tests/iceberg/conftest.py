@@ -1,5 +1,5 @@
 """A catalog, and in it a table of six snapshots, for the tests of expiry and of the deletion that follows. Labs on a disk and
-on S3, for those of searches.
+on S3, for those of searches and of quarantine.
 """
 
 from collections.abc import Iterator
@@ -54,3 +54,13 @@ def on_disk(tmp_path: Path) -> Iterator[Lab]:
     lab = Lab(tmp_path)
     yield lab
     lab.executor.stop()
+
+
+@pytest.fixture(params=["disk", "s3"])
+def on_either(request: Any) -> Lab:
+    """A lab on a disk, and one on S3."""
+    if request.param == "disk":
+        disk: Lab = request.getfixturevalue("on_disk")
+        return disk
+    s3: tuple[Lab, ObjectStore] = request.getfixturevalue("on_s3")
+    return s3[0]

@@ -7,6 +7,8 @@ OBSTACLES = "core/test_deletion_obstacles.py::"
 PLACES = "core/test_quarantine.py::"
 MOVES = "clients/test_moving.py::"
 STORE = "iceberg/test_quarantine.py::"
+BACK = "iceberg/test_back_from_quarantine.py::"
+ON_A_DISK = "iceberg/test_quarantine_on_a_disk.py::"
 DAYS = "service/jobs/test_quarantine.py::"
 NAMES = "iceberg/test_files_of_one_name.py::"
 UNKNOWN = "service/jobs/test_unknown_quarantine.py::"
@@ -160,14 +162,14 @@ MUTANTS = (
         "iceberg/delete_or_move.py",
         "if home is not None and self._causes[path] in FOUND:",
         "if home is not None and self._causes[path] is Cause.ORPHAN:",
-        STORE + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[quarantined]",
+        ON_A_DISK + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[quarantined]",
     ),
     Mutant(
         "through a link a file of another table goes as an orphan",
         "iceberg/delete_or_move.py",
         "if home is not None and self._causes[path] in FOUND:",
         "if home is not None and (target is not None or self._causes[path] is Cause.QUARANTINED):",
-        STORE + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[orphan]",
+        ON_A_DISK + "test_through_a_folder_that_became_a_link_nothing_of_another_table_goes[orphan]",
     ),
     Mutant(
         "of statistics any size is the right one",
@@ -202,21 +204,21 @@ MUTANTS = (
         "iceberg/quarantine.py",
         "if is_one and is_plain(place):",
         "if is_one:",
-        STORE + "test_a_name_that_is_no_text_is_no_file_of_ours",
+        ON_A_DISK + "test_a_name_that_is_no_text_is_no_file_of_ours",
     ),
     Mutant(
         "a file comes back into a table that was made in the place of its own",
         "iceberg/restoring.py",
         "    if str(now.metadata.table_uuid) != wanted.uuid:\n",
         "    if False:\n",
-        STORE + "test_into_a_table_that_was_made_in_the_place_of_another_nothing_comes_back",
+        BACK + "test_into_a_table_that_was_made_in_the_place_of_another_nothing_comes_back",
     ),
     Mutant(
         "through a link a file comes back elsewhere",
         "iceberg/quarantine.py",
         "    check_links(home, place, origin)\n",
         "",
-        STORE + "test_through_a_link_nothing_comes_back",
+        ON_A_DISK + "test_through_a_link_nothing_comes_back",
     ),
     Mutant(
         "into a folder of another table orphans are moved",
@@ -237,7 +239,7 @@ MUTANTS = (
         "iceberg/restoring.py",
         "_by_origin(home, sorted((*back, *half)))",
         "_by_origin(home, sorted(back))",
-        STORE + "test_what_was_moved_when_the_process_ended_and_named_since_is_put_back",
+        BACK + "test_what_was_moved_when_the_process_ended_and_named_since_is_put_back",
     ),
     Mutant(
         "a quarantine is one though the policy has none",
@@ -251,42 +253,42 @@ MUTANTS = (
         "core/deletion.py",
         "if mark.cause is Cause.QUARANTINED and (needed := _needed_again(mark, evidence)) is not None:",
         "if False:",
-        STORE + "test_what_the_table_names_again_is_put_back",
+        BACK + "test_what_the_table_names_again_is_put_back",
     ),
     Mutant(
         "of two files of one name the older one comes back",
         "iceberg/restoring.py",
         "key=lambda one: (ages[one], one), reverse=True",
         "key=lambda one: (ages[one], one)",
-        STORE + "test_of_two_files_of_one_name_and_size_the_newer_one_comes_back_and_the_older_one_stays",
+        BACK + "test_of_two_files_of_one_name_and_size_the_newer_one_comes_back_and_the_older_one_stays",
     ),
     Mutant(
         "what the table does not mean comes back under its name",
         "iceberg/restoring.py",
         "elif not fits(size_bytes := size_of(io, place) or 0, sizes):",
         "elif (size_bytes := 0):",
-        STORE + "test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go",
+        BACK + "test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go",
     ),
     Mutant(
         "a file of another size than the table says is put back, or goes",
         "core/deletion.py",
         "if here is not None and not fits(here, sizes):",
         "if False:",
-        STORE + "test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go",
+        BACK + "test_a_file_of_another_size_than_the_table_says_does_not_come_back_and_does_not_go",
     ),
     Mutant(
         "what the table needs goes because half of it lies where it was",
         "core/deletion.py",
         "return None if fits(there, sizes) else",
         "return None if True else",
-        STORE + "test_where_half_a_file_lies_in_its_old_place_what_the_table_needs_waits_for_a_person",
+        BACK + "test_where_half_a_file_lies_in_its_old_place_what_the_table_needs_waits_for_a_person",
     ),
     Mutant(
         "an older file of a name that the table has again stays in quarantine for ever",
         "core/deletion.py",
         "return None if fits(there, sizes) else",
         "return Verdict(Finding.RESTORE, why, why) if fits(there, sizes) else",
-        STORE + "test_an_older_file_of_a_name_that_the_table_has_again_goes_in_its_time",
+        BACK + "test_an_older_file_of_a_name_that_the_table_has_again_goes_in_its_time",
     ),
     Mutant(
         "sizes that nobody has written down are none",
@@ -300,7 +302,7 @@ MUTANTS = (
         "core/deletion.py",
         "if name_of(mark.path) in evidence.moved_names:",
         "if False:",
-        STORE + "test_what_the_table_names_in_its_quarantine_stays_there",
+        BACK + "test_what_the_table_names_in_its_quarantine_stays_there",
     ),
     Mutant(
         "a file in quarantine goes before its time is over",
@@ -471,7 +473,7 @@ MUTANTS = (
         "clients/moving.py",
         "if one == end or not one.is_relative_to(end):",
         "if False:",
-        STORE + "test_on_a_disk_no_empty_folder_is_left_in_quarantine",
+        ON_A_DISK + "test_on_a_disk_no_empty_folder_is_left_in_quarantine",
     ),
     Mutant(
         "a delete whose answer was lost is sent again, whatever has the name by then",
