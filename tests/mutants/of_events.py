@@ -6,7 +6,7 @@ LAST_LOOK = "service/jobs/last_look.py"
 BARRIER = "service/tables/failing_tables.py"
 FOLLOW = "service/tables/confirm_heads.py"
 MISSING = "service/tables/missing_tables.py"
-OF_MISSING = "service/tables/test_not_found.py::"
+OF_REFUSED = "service/tables/test_refused_tables.py::"
 INTAKE = "service/topics/events_to_state.py"
 LAYERS = "service/jobs/test_layers.py::"
 
@@ -114,7 +114,7 @@ MUTANTS = (
         "telemetry/table_metrics.py",
         "self._series.forget(what.table.name, self.failing)",
         "self._series.forget(what.table.name)",
-        "service/tables/test_not_found.py::"
+        "service/tables/test_refused_tables.py::"
         "test_that_a_table_fails_stands_until_it_does_not_however_often_it_is_asked_for",
     ),
     Mutant(
@@ -144,7 +144,7 @@ MUTANTS = (
         "service/tables/moved_tables.py",
         "failing := self.barrier.failing",
         "failing := ()",
-        "service/tables/test_not_found.py::test_a_table_that_failed_since_the_start_and_is_renamed_fails_no_more",
+        "service/tables/test_refused_tables.py::test_a_table_that_failed_since_the_start_and_is_renamed_fails_no_more",
     ),
     Mutant(
         "after an outage of 500s each table waits for an hour",
@@ -302,21 +302,21 @@ MUTANTS = (
         MISSING,
         "is_gone = answer is TableMissing or not (newest is None or newest.hides(name))",
         "is_gone = answer is TableMissing",
-        OF_MISSING + "test_a_table_that_was_never_read_and_is_dropped_is_asked_for_no_more",
+        OF_REFUSED + "test_a_table_that_was_never_read_and_is_dropped_is_asked_for_no_more",
     ),
     Mutant(
         "a table that is listed and was never shown is told by nobody",
         MISSING,
         "return answer is not TableMissing and newest is not None and name in newest.names",
         "return False",
-        OF_MISSING + "test_a_table_that_is_listed_and_was_never_shown_is_told_after_an_hour",
+        OF_REFUSED + "test_a_table_that_is_listed_and_was_never_shown_is_told_after_an_hour",
     ),
     Mutant(
         "a table that another daemon has by now is asked for, and told as failing, by the one before",
         FOLLOW,
         "if self._is_of_others(name) or self._is_gone_by_now(name, err):",
         "if self._is_gone_by_now(name, err):",
-        OF_MISSING + "test_a_table_that_another_daemon_has_by_now_is_its_to_ask_for",
+        OF_REFUSED + "test_a_table_that_another_daemon_has_by_now_is_its_to_ask_for",
     ),
     Mutant(
         "work of a table that is left out of the policies fails for a day",

@@ -450,7 +450,7 @@ MUTANTS = (
         "service/tables/confirm_heads.py",
         "        self._seen_names.keep({loaded.table.name: uuid})\n",
         "",
-        "service/tables/test_not_found.py::"
+        "service/tables/test_renamed_tables.py::"
         "test_the_name_by_which_a_table_is_known_is_kept_whatever_it_was_before[made again]",
     ),
     Mutant(
@@ -458,7 +458,7 @@ MUTANTS = (
         "service/tables/confirm_heads.py",
         "        self._hidden_names.ask(loaded.table)\n",
         "",
-        "service/tables/test_not_found.py::"
+        "service/tables/test_renamed_tables.py::"
         "test_a_table_that_was_renamed_out_of_a_namespace_that_nobody_may_list_loses_its_old_name[False]",
     ),
     Mutant(
@@ -473,7 +473,7 @@ MUTANTS = (
         "service/tables/missing_tables.py",
         "self.found(name)  # what comes under the name next has no past",
         "pass",
-        "service/tables/test_not_found.py::"
+        "service/tables/test_refused_tables.py::"
         "test_a_table_that_comes_under_a_name_that_was_refused_is_not_told_as_refused_for_long",
     ),
     Mutant(
