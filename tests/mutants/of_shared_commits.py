@@ -11,6 +11,9 @@ TURNS = "core/planner/test_turns.py::"
 DUE = "service/rounds/due_work.py"
 COMMITS = "iceberg/compaction/test_commits_together.py::"
 SERVICE = "service/jobs/test_commits_together.py::"
+OF_ENDED = "service/jobs/test_ended_rewrites.py::"
+OF_DUE_WORK = "service/rounds/test_due_work.py::"
+OF_SLOTS = "service/jobs/test_job_slots.py::"
 
 MUTANTS = (
     Mutant(
@@ -116,7 +119,7 @@ MUTANTS = (
         "service/rounds/admission.py",
         "plans, self.compactions.by_table()",
         "plans, {}",
-        SERVICE + "test_a_policy_that_allows_one_job_at_once_means_one",
+        OF_SLOTS + "test_a_policy_that_allows_one_job_at_once_means_one",
     ),
     Mutant(
         "those that were to go in a commit that did not begin are never heard of again",
@@ -130,56 +133,56 @@ MUTANTS = (
         ENDED,
         "or now_s - heard_s >= WAITS_S:",
         "or False:",
-        SERVICE + "test_a_small_one_waits_for_others_of_its_table_and_not_for_long",
+        OF_ENDED + "test_a_small_one_waits_for_others_of_its_table_and_not_for_long",
     ),
     Mutant(
         "jobs of two tables go in one commit",
         ENDED,
         "if not is_alike or other.partition in partitions:",
         "if other.partition in partitions:",
-        SERVICE + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
+        OF_ENDED + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
     ),
     Mutant(
         "two jobs of a partition go in one commit",
         ENDED,
         "if not is_alike or other.partition in partitions:",
         "if not is_alike:",
-        SERVICE + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
+        OF_ENDED + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
     ),
     Mutant(
         "any number of jobs goes in one commit",
         ENDED,
         "if len(found) + 1 >= MOST_JOBS or files > MOST_FILES:",
         "if files > MOST_FILES:",
-        SERVICE + "test_a_commit_has_no_more_jobs_than_are_looked_through_quickly",
+        OF_ENDED + "test_a_commit_has_no_more_jobs_than_are_looked_through_quickly",
     ),
     Mutant(
         "what is left of a round begins as it was planned",
         DUE,
         "return None if again is None else replace(again, executor=planned.executor)",
         "return planned",
-        SERVICE + "test_what_is_left_is_decided_once_more_before_it_begins[written]",
+        OF_DUE_WORK + "test_what_is_left_is_decided_once_more_before_it_begins[written]",
     ),
     Mutant(
         "what is left of a round begins on a table that another daemon has by now",
         DUE,
         "if row is None or not self.owns(uuid):",
         "if row is None:",
-        SERVICE + "test_what_is_left_is_decided_once_more_before_it_begins[given away]",
+        OF_DUE_WORK + "test_what_is_left_is_decided_once_more_before_it_begins[given away]",
     ),
     Mutant(
         "what is left of a round begins though it is held back by now",
         "service/rounds/rounds.py",
         "            and self.holds.refresh(DRAIN_TIMEOUT_S)\n",
         "",
-        SERVICE + "test_what_is_left_is_decided_once_more_before_it_begins[paused]",
+        OF_DUE_WORK + "test_what_is_left_is_decided_once_more_before_it_begins[paused]",
     ),
     Mutant(
         "a slot that is free waits for the next round",
         "service/loop.py",
         "elif has_left and self.pace.has_room:",
         "elif False:",
-        SERVICE + "test_what_is_left_begins_in_the_slots_that_become_free",
+        OF_DUE_WORK + "test_what_is_left_begins_in_the_slots_that_become_free",
     ),
     Mutant(
         "the token of a cluster's address stands in a why",
@@ -200,7 +203,7 @@ MUTANTS = (
         "service/jobs/running_compactions.py",
         "[one for one in self.unwritten if one.executor is executor]",
         "self.unwritten",
-        SERVICE + "test_what_waits_for_the_cluster_keeps_no_small_job_waiting",
+        OF_SLOTS + "test_what_waits_for_the_cluster_keeps_no_small_job_waiting",
     ),
     Mutant(
         "manifests of an earlier request are written over",
@@ -257,7 +260,7 @@ MUTANTS = (
         COMPACTIONS,
         "replace(bound.job, executor=operation.executor, window_id=window_id)",
         "replace(bound.job, window_id=window_id)",
-        SERVICE + "test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay",
+        OF_SLOTS + "test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay",
     ),
     Mutant(
         "what is left of a budget is kept for nothing that waits for a cluster",
@@ -278,7 +281,7 @@ MUTANTS = (
         ENDED,
         " and operation.files_planned <= SMALL_FILES",
         "",
-        SERVICE + "test_a_small_one_waits_for_others_of_its_table_and_not_for_long",
+        OF_ENDED + "test_a_small_one_waits_for_others_of_its_table_and_not_for_long",
     ),
     Mutant(
         "what was not begun keeps its slot until the next round",
