@@ -9,6 +9,9 @@ OF_DAMAGE = "ingest/batches/test_damaged_messages.py::"
 TABLES = "isotherm_ingest/batches/tables.py"
 STATE = "isotherm_ingest/batches/table_state.py"
 OF_UNLISTED = "ingest/batches/test_unlisted_topics.py::"
+OF_HALTED = "ingest/batches/test_halted_tables.py::"
+OF_MADE_AGAIN = "ingest/batches/test_tables_made_again.py::"
+OF_REPLACED = "ingest/batches/test_replaced_topics.py::"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
 OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
@@ -638,7 +641,7 @@ MUTANTS = (
         "isotherm_ingest/batches/marking.py",
         "of_topics(marks, ids)",
         "marks",
-        OF_UNLISTED
+        OF_REPLACED
         + "test_marks_of_a_topic_that_is_gone_say_nothing_beside_those_of_the_one_that_has_its_name[accept-b-True]",
     ),
     Mutant(
@@ -646,14 +649,14 @@ MUTANTS = (
         STATE,
         " | {hole.position for hole in place.told}",
         "",
-        OF_UNLISTED + "test_a_hole_in_a_partition_without_a_message_is_told_once[accept]",
+        OF_REPLACED + "test_a_hole_in_a_partition_without_a_message_is_told_once[accept]",
     ),
     Mutant(
         "what a halted table says that it has is forgotten",
         STATE,
         "self.known.raised(place.vector, kafka) if is_same else self.known",
         "self.known",
-        OF_UNLISTED + "test_what_a_halted_table_says_that_it_has_counts_once_its_token_is_gone",
+        OF_HALTED + "test_what_a_halted_table_says_that_it_has_counts_once_its_token_is_gone",
     ),
     Mutant(
         "where Kafka began counts for a table that has said that it has less",
@@ -668,7 +671,7 @@ MUTANTS = (
         "isotherm_ingest/plan/known.py",
         "            and one in kafka.ends\n",
         "",
-        OF_UNLISTED
+        OF_HALTED
         + "test_what_a_table_was_seen_through_to_counts_though_it_was_halted_while_its_topic_was_not_listed",
     ),
     Mutant(
@@ -676,7 +679,7 @@ MUTANTS = (
         STATE,
         "known.recalling(said, topics) if is_same else known.made_anew(said, topics)",
         "known.recalling(said, topics) if is_same else known",
-        OF_UNLISTED
+        OF_MADE_AGAIN
         + "test_what_a_table_that_was_made_again_lacks_of_a_topic_that_nobody_sees_is_brought_once_it_is_there[at first-shop.public.s1-True]",
     ),
     Mutant(
@@ -684,7 +687,7 @@ MUTANTS = (
         STATE,
         "later = {hole.position: hole for hole in place.told if hole.position not in place.next}",
         "later: dict[Position, Hole] = {}",
-        OF_UNLISTED
+        OF_MADE_AGAIN
         + "test_what_a_table_that_was_made_again_lacks_of_a_topic_that_nobody_sees_is_brought_once_it_is_there[no leader-shop.public.s1-False]",
     ),
     Mutant(
@@ -715,7 +718,7 @@ MUTANTS = (
         "isotherm_ingest/known_in_marks.py",
         "        replaced={position: said[position][2] for position in others},\n",
         "",
-        OF_UNLISTED
+        OF_MADE_AGAIN
         + "test_a_table_that_was_made_again_while_a_topic_was_not_listed_is_told_by_a_driver_that_begins[accept-shop.public.s1-False]",
     ),
     Mutant(
@@ -723,7 +726,7 @@ MUTANTS = (
         "isotherm_ingest/plan/resume_or_halt.py",
         "    known = None if known is None else known.as_found(found.uuid)\n",
         "",
-        OF_UNLISTED
+        OF_MADE_AGAIN
         + "test_what_a_table_was_seen_through_to_in_the_listed_topic_counts_whichever_topic_sorts_first[shop.public.s2-accept]",
     ),
     Mutant(
@@ -759,7 +762,7 @@ MUTANTS = (
         "isotherm_ingest/batches/table_state.py",
         "        self.known = self._as_found(place)\n",
         "",
-        "ingest/batches/test_unlisted_topics.py::"
+        "ingest/batches/test_halted_tables.py::"
         "test_that_a_table_was_halted_is_kept_with_the_table_that_is_there[shop.public.s1-shop.public.s2]",
     ),
     Mutant(
@@ -823,7 +826,7 @@ MUTANTS = (
         "isotherm_ingest/batches/tables.py",
         "had = set() if known is None else {topic for topic, _ in (*known.through, *known.by_others)}",
         "had = set() if known is None else {topic for topic, _ in known.through}",
-        "ingest/batches/test_unlisted_topics.py::"
+        "ingest/batches/test_tables_made_again.py::"
         "test_a_table_that_was_made_again_is_brought_all_topics_though_its_first_slice_held_nothing"
         "[shop.public.s1-shop.public.s2]",
     ),
@@ -832,7 +835,7 @@ MUTANTS = (
         "isotherm_ingest/batches/table_state.py",
         "one[0] in same and one[0] in self.topics and one not in place.next",
         "one[0] in same and one not in place.next",
-        "ingest/batches/test_unlisted_topics.py::"
+        "ingest/batches/test_halted_tables.py::"
         "test_what_was_in_doubt_of_a_topic_that_another_table_has_by_now_is_nobody_s_doubt",
     ),
     Mutant(

@@ -1,10 +1,14 @@
 """A topic that is deleted and made again is told, and read from its start where the stream allows it."""
 
+from collections import Counter
+
 import pytest
 from structlog.testing import capture_logs
 
+from isotherm_ingest.failures import TableRefused
 from support.messages import envelope
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
+from support.two_topics import FIRST, change, configured, holes_of, later
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -155,3 +159,49 @@ def test_what_a_table_was_still_to_be_brought_of_a_topic_that_is_made_again_is_t
     told = [one["hole"] for one in said if one["event"] == "changes_missing" and one["table"] == "shop.b"]
     assert told == [f"topic_made_again ({ORDERS}/0: needs 8, could go on from 0)"]
     assert pipeline.rows("b") == [1]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("old", ["a", "b"])
+@pytest.mark.parametrize("on_hole", ["backfill", "accept"])
+def test_marks_of_a_topic_that_is_gone_say_nothing_beside_those_of_the_one_that_has_its_name(
+    on_hole, old, restart
+):
+    """Kafka kept them, and one partition has no leader yet when the others are marked."""
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(change(FIRST, 0, "a", 1), *(change(FIRST, offset, old) for offset in range(4)))
+    later(pipeline, 2)
+    pipeline.session.kafka[:] = [change(FIRST, offset, "a", 1) for offset in range(3)]
+    pipeline.broker.ids[FIRST] = "another id"
+    pipeline.broker.empty |= {(FIRST, 0), (FIRST, 1)}
+    pipeline.broker.without_leader = {(FIRST, 0)}
+    later(pipeline, 3)
+    pipeline.send(*(change(FIRST, offset, "a") for offset in range(2)))
+    with capture_logs() as said:
+        if restart:
+            pipeline.start()
+        pipeline.broker.without_leader = set()
+        later(pipeline)
+
+    rows = Counter(pipeline.lake.tables["shop.a"].rows)
+    assert {rows[FIRST, 0, offset] for offset in range(2)} == {2 if old == "a" else 1}
+    assert not [hole for hole in holes_of(said, "shop.a") if "rolled_back" in hole or "cut_back" in hole]
+
+
+@pytest.mark.parametrize("on_hole", ["backfill", "accept"])
+def test_a_hole_in_a_partition_without_a_message_is_told_once(on_hole):
+    pipeline = Pipeline(configured(on_hole))
+    pipeline.send(change(FIRST, 0, "a"), change(FIRST, 1, "b"))
+    pipeline.minute()
+    pipeline.errors["shop.b"] = TableRefused("for a while")
+    pipeline.broker.ids[FIRST] = "another id"
+    pipeline.broker.empty |= {(FIRST, 0), (FIRST, 1)}
+    pipeline.session.kafka[:] = [change(FIRST, offset, "a") for offset in range(7)]
+    with capture_logs() as said:
+        for turn in range(60):
+            pipeline.now_s += 5
+            pipeline.turn()
+            if turn == 20:
+                pipeline.errors.clear()
+
+    assert Counter(holes_of(said, "shop.b")).most_common(1)[0][1] == 1
