@@ -366,7 +366,7 @@ MUTANTS = (
         UNKNOWN,
         "since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)",
         "since_s = now_s",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour",
     ),
     Mutant(
@@ -410,7 +410,7 @@ MUTANTS = (
         SEARCH,
         "second = [one for one in self.seen_names.of(uuid) if self._uuids.get(one, uuid) == uuid]",
         "second: list[str] = []",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-False]",
     ),
     Mutant(
@@ -418,7 +418,7 @@ MUTANTS = (
         "service/tables/seen_names.py",
         "if self._uuids.get(name) != uuid]",
         "]",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten",
     ),
     Mutant(
@@ -426,7 +426,7 @@ MUTANTS = (
         SEARCH,
         "if name in self._first:",
         "if True:",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_a_second_name_that_is_looked_at_before_its_table_is_known_again_is_not_forgotten",
     ),
     Mutant(
@@ -434,7 +434,7 @@ MUTANTS = (
         "service/tables/seen_names.py",
         "self._uuids = self.ledger.seen_names()",
         "self._uuids = {}",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_a_name_that_was_perhaps_a_second_entry_keeps_that_tables_files_waiting_whatever_it_says_later[silent-True]",
     ),
     Mutant(
@@ -442,7 +442,7 @@ MUTANTS = (
         "service/survey/second_entries.py",
         "for name, lies in looked.found.items() if lies.uuid in known}",
         "for name, lies in looked.found.items() if known.get(lies.uuid, name) != name}",
-        "service/survey/test_survey_patience.py::"
+        "service/survey/test_second_names.py::"
         "test_the_first_name_of_a_table_keeps_its_files_waiting_where_a_fold_that_was_lost_meets_it_under_another[silent]",
     ),
     Mutant(
@@ -481,7 +481,7 @@ MUTANTS = (
         "service/tables/seen_names.py",
         "if asked_s - since_s >= TWICE_S]",
         "if asked_s - since_s >= 0]",
-        "service/survey/test_survey_patience.py::test_one_list_without_a_name_does_not_end_it",
+        "service/survey/test_second_names.py::test_one_list_without_a_name_does_not_end_it",
     ),
     Mutant(
         "answers of long ago count as two in a row",
