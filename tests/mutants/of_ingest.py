@@ -15,6 +15,7 @@ OF_REPLACED = "ingest/batches/test_replaced_topics.py::"
 OF_NEW_PARTITIONS = "ingest/batches/test_new_partitions.py::"
 OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
+OF_SHOWN_CUTS = "ingest/batches/test_cut_backs_that_tables_show.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -115,7 +116,7 @@ MUTANTS = (
         "isotherm_ingest/plan/resume_or_halt.py",
         "newest_of(since, kafka.newest_cuts(judged)),",
         "{**since, **kafka.newest_cuts(judged)},",
-        OF_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
+        OF_SHOWN_CUTS + "test_a_table_that_has_written_behind_a_cut_which_no_mark_tells_of_outgrows_that",
     ),
     Mutant(
         "a table whose token has expired while it was halted is filled with all that it has",
@@ -136,7 +137,8 @@ MUTANTS = (
         TABLES,
         "        self._keep_cuts()\n",
         "",
-        OF_CUTS + "test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it",
+        OF_SHOWN_CUTS
+        + "test_a_cut_that_a_table_shows_in_a_batch_is_marked_before_any_table_is_written_behind_it",
     ),
     Mutant(
         "a leader that the others have left behind is believed that the topic was cut back",
