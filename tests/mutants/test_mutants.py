@@ -2,7 +2,7 @@
 
 A change of the code at a mutant's place fails here: look at the mutant again then, and find it again.
 
-`make test` plays a quarter of them, and another quarter with each change of the code or the tests: they try the tests,
+`make test` plays a sixteenth of them, and other ones with each change of the code or the tests: they try the tests,
 which change seldom, and all of them take ten minutes of a core. `make soak ARGS=tests/mutants` plays all.
 """
 
@@ -23,7 +23,7 @@ from mutants.play import FOUND, LIVED
 
 PATHS = [str(REPOSITORY / part) for part in ("daemon", "ingest", "tests")]
 NAMES = [mutant.breaks for mutant in MUTANTS]
-PARTS = 4
+PARTS = 16
 
 
 @cache
