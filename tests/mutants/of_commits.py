@@ -229,8 +229,8 @@ MUTANTS = (
     Mutant(
         "history runs backwards",
         SNAPSHOT,
-        "timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1)",
-        "timestamp_ms=self.now_ms",
+        "timestamp_ms=max(now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1)",
+        "timestamp_ms=now_ms - BEHIND_MS",
         (
             "iceberg/compaction/test_replace_snapshot.py::"
             "test_history_does_not_run_backwards_and_main_keeps_what_it_states"
@@ -486,9 +486,16 @@ MUTANTS = (
     Mutant(
         "a writer's clock has to be as far as ours",
         "iceberg/compaction/replace_snapshot.py",
-        "timestamp_ms=max(self.now_ms - BEHIND_MS, head",
-        "timestamp_ms=max(self.now_ms, head",
+        "timestamp_ms=max(now_ms - BEHIND_MS, head",
+        "timestamp_ms=max(now_ms, head",
         ("iceberg/compaction/test_replace_snapshot.py::test_no_writers_clock_has_to_be_as_far_as_ours"),
+    ),
+    Mutant(
+        "a commit that has lost races for a minute is judged by the time at which it began",
+        "iceberg/compaction/one_commit.py",
+        "made_at(updates, self.now_ms)",
+        "updates",
+        "iceberg/compaction/test_replace_snapshot.py::test_a_commit_is_as_old_as_its_last_look",
     ),
     Mutant(
         "what was read by another name mapping is committed",

@@ -54,8 +54,8 @@ MUTANTS = (
     Mutant(
         "what an earlier request left behind is forgotten",
         ONE,
-        "            self.written,\n",
-        "            [],\n",
+        "self.known, self.written, self.is_stopped)",
+        "self.known, [], self.is_stopped)",
         COMMITS + "test_a_job_that_must_not_be_is_left_out_and_nothing_of_it_remains[1]",
     ),
     Mutant(

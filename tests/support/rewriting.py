@@ -28,6 +28,7 @@ from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.stopping import never
 from isotherm.parquet.table_description import described
+from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Bound, Sweep, Swept
 
 NOW_MS = 1_700_000_000_000
@@ -90,9 +91,16 @@ def always(_: Table) -> None:
 
 
 def commit(
-    catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always, now_ms: int = NOW_MS
+    catalog: Any,
+    job: CompactionJob,
+    rewrite: Rewrite,
+    may_commit: Any = always,
+    now_ms: int = NOW_MS,
+    clock_s: Callable[[], float] = monotonic_s,
 ) -> Outcome:
-    (outcome,) = commit_together(catalog, [Swap(job, rewrite)], of_each(may_commit), now_ms)
+    (outcome,) = commit_compactions(
+        catalog, [Swap(job, rewrite)], of_each(may_commit), now_ms, lambda _: None, clock_s
+    )
     return outcome
 
 

@@ -218,10 +218,10 @@ def test_no_other_number_of_files_leaves_a_manifest_than_was_found_in_it(tmp_pat
     live = live_files(table.metadata, table.io, table.metadata.current_snapshot(), first)
     (manifest,) = table.metadata.current_snapshot().manifests(table.io)
     known = {(manifest.manifest_path, None): tuple(live[1:])}
-    snapshot = ReplaceSnapshot([Swap(job, rewritten(table, job))], True, NOW, known=known)
+    snapshot = ReplaceSnapshot([Swap(job, rewritten(table, job))], True, known=known)
 
     with pytest.raises(RefusalError, match="files would leave") as refused:
-        snapshot.request(table, live[1:], 0)
+        snapshot.request(table, live[1:], 0, NOW)
 
     assert refused.value.refusal.reason is Reason.MISMATCH
 

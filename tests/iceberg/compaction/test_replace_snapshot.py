@@ -34,8 +34,8 @@ def request(
     """What a commit would ask of the catalog, and its snapshot."""
     table = catalog.load_table(NAME)
     live = live_files(table.metadata, table.io, table.current_snapshot(), OURS)
-    asserted, updates = ReplaceSnapshot([Swap(job, rewrite)], is_metastore=True, now_ms=0).request(
-        table, [*live, *more], 0
+    asserted, updates = ReplaceSnapshot([Swap(job, rewrite)], is_metastore=True).request(
+        table, [*live, *more], 0, 0
     )
     return asserted, updates[0].snapshot
 
@@ -105,13 +105,32 @@ def test_no_writers_clock_has_to_be_as_far_as_ours(catalog: Any, ahead_ms: int) 
     now_ms = table.metadata.last_updated_ms + ahead_ms
     job = bound(table, OURS)
 
-    assert commit(catalog, job, rewritten(table, job), now_ms=now_ms).kind is OutcomeKind.DONE
+    outcome = commit(catalog, job, rewritten(table, job), now_ms=now_ms, clock_s=lambda: 0.0)
+    assert outcome.kind is OutcomeKind.DONE
 
     snapshot = catalog.load_table(NAME).metadata.current_snapshot()
     assert snapshot.timestamp_ms == max(table.metadata.last_updated_ms + 1, now_ms - BEHIND_MS)
     assert committed_at_of(snapshot.summary.additional_properties, snapshot.timestamp_ms) == max(
         now_ms, snapshot.timestamp_ms
     )
+
+
+def test_a_commit_is_as_old_as_its_last_look(catalog: Any) -> None:
+    """It is judged by that time: whoever wrote, or meant to, before it must have been seen, and nobody later."""
+    table = catalog.load_table(NAME)
+    job, now_ms, gone_s = bound(table, OURS), table.metadata.last_updated_ms, [0.0]
+
+    def look(_: Table) -> None:
+        gone_s[0] += 40
+
+    outcome = commit(catalog, job, rewritten(table, job), look, now_ms, lambda: gone_s[0])
+    assert outcome.kind is OutcomeKind.DONE
+
+    snapshot = catalog.load_table(NAME).metadata.current_snapshot()
+    assert snapshot.timestamp_ms == max(table.metadata.last_updated_ms + 1, now_ms + 40_000 - BEHIND_MS)
+    said = snapshot.summary.additional_properties
+    assert committed_at_of(said, snapshot.timestamp_ms) == now_ms + 40_000
+    assert said["isotherm.job-id"] == job.job_id
 
 
 def set_a_property(table: Table) -> None:

@@ -42,7 +42,7 @@ def commit_compactions(
         catalog: PyIceberg's catalog.
         swaps: of one table, each of a partition of its own.
         may_commit: asked before each request.
-        now_ms: the time, for the snapshot.
+        now_ms: the time, for the snapshot, and of what is later by the monotonic clock.
         pause: waits so many seconds between two attempts.
         clock_s: the monotonic clock.
 

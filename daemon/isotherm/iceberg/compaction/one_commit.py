@@ -20,7 +20,7 @@ from isotherm.iceberg.compaction.commit_checks import check_files, check_main, c
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.failures import DamagedError, damaged
 from isotherm.iceberg.compaction.patient_load import NOT_FOUND, PATIENCE_S, load_table
-from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_for
+from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_at, made_for
 from isotherm.iceberg.compaction.replaced_manifests import OneRefusedError
 from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition, live_files_of
 from isotherm.iceberg.manifests.reachability import last_sequence_number
@@ -48,9 +48,10 @@ class Commit:
     swaps: list[Swap]
     """Those that are not refused yet. Each was in every request that was sent."""
     may_commit: MayCommit
-    now_ms: int
+    began_ms: int
     pause: Callable[[float], None]
     clock_s: Callable[[], float]
+    began_s: float = field(init=False)
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
@@ -74,18 +75,17 @@ class Commit:
     """Whether the last attempt ended with that, and not with a race."""
 
     def __post_init__(self) -> None:
+        self.began_s = self.clock_s()
         self.snapshot, self.discarded = self._new_snapshot(), len(self.written)
+
+    @property
+    def now_ms(self) -> int:
+        """The time: manifests may be read for seconds, and races lost for a minute."""
+        return self.began_ms + int((self.clock_s() - self.began_s) * 1000)
 
     def _new_snapshot(self) -> ReplaceSnapshot:
         is_metastore = isinstance(self.catalog, MetastoreCatalog)
-        return ReplaceSnapshot(
-            tuple(self.swaps),
-            is_metastore,
-            self.now_ms,
-            self.known,
-            self.written,
-            self.is_stopped,
-        )
+        return ReplaceSnapshot(tuple(self.swaps), is_metastore, self.known, self.written, self.is_stopped)
 
     @property
     def is_on_manifests(self) -> bool:
@@ -272,7 +272,7 @@ class Commit:
     ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
         """The request, with its manifests written."""
         try:
-            return self.snapshot.request(table, live, attempt)
+            return self.snapshot.request(table, live, attempt, self.now_ms)
         except (FileNotFoundError, UnreadableError) as err:
             raise damaged("writing the manifests", err) from err
         except OSError as err:
@@ -284,8 +284,8 @@ class Commit:
         """Swap, and find out what came of it. Returns None where another commit was faster, or a job was let go: begin
         again.
 
-        When an answer is lost and the history does not have us, the request may still be on its way. The very
-        same request is sent again: it asserts the same head, so the catalog lets in one of the two at most.
+        When an answer is lost and the history does not have us, the request may still be on its way. The same
+        request is sent again, but for its time: it asserts the same head, so the catalog lets in one of the two at most.
         """
         error: Exception | None = None
         base = table.metadata
@@ -299,7 +299,7 @@ class Commit:
             self.asserted_schema_id, self.asserted_format = base.current_schema_id, base.format_version
             self.asserted_number = last_sequence_number(base) or 0
             try:
-                answer = self.catalog.commit_table(table, requirements, updates)
+                answer = self.catalog.commit_table(table, requirements, made_at(updates, self.now_ms))
             except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)
                 if is_refusal(err):
                     return self._after_refusal(err)

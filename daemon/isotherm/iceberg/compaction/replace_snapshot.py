@@ -12,7 +12,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
@@ -25,7 +25,7 @@ from pyiceberg.table.update import (
 )
 
 from isotherm.clients.manifests.reading import read_manifest_list
-from isotherm.contract.summary import BEHIND_MS
+from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT
 from isotherm.core.model.jobs import Swap
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.assert_unmoved import AssertUnmoved
@@ -46,7 +46,6 @@ class ReplaceSnapshot:
     swaps: Sequence[Swap]
     is_metastore: bool
     """PyIceberg itself applies the commit, and can be given a requirement of ours."""
-    now_ms: int
     known: Known = field(default_factory=dict)
     """The live files of the jobs' partitions by manifest; they never change."""
     written: list[str] = field(default_factory=list)
@@ -71,7 +70,7 @@ class ReplaceSnapshot:
         return self.format_version not in (None, metadata.format_version)
 
     def request(
-        self, table: Table, live: list[LiveEntry], attempt: int
+        self, table: Table, live: list[LiveEntry], attempt: int, now_ms: int
     ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
         """The snapshot, its manifests written, and what must hold for it."""
         metadata = table.metadata
@@ -107,9 +106,9 @@ class ReplaceSnapshot:
             sequence_number=sequence_number,
             # A writer's clock may be ahead of ours; history must not run backwards. Where the metadata's own time stayed as
             # it was, PyIceberg would make it the present time, which may lie before that of the snapshot.
-            timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1),
+            timestamp_ms=max(now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1),
             manifest_list=location,
-            summary=summary(self.swaps, chain.from_iterable(leaving.values()), before, self.now_ms, counted),
+            summary=summary(self.swaps, chain.from_iterable(leaving.values()), before, now_ms, counted),
             schema_id=metadata.current_schema_id,
             first_row_id=first_row_id,
             added_rows=None if first_row_id is None else row_ids,
@@ -182,3 +181,20 @@ def made_for(metadata: TableMetadata) -> tuple[int | None, ...]:
     """What a request is made for: where it differs by now, the request comes too late."""
     head_id, schema_id = metadata.current_snapshot_id, metadata.current_schema_id
     return metadata.format_version, head_id, schema_id, last_sequence_number(metadata)
+
+
+def made_at(updates: Sequence[TableUpdate], now_ms: int) -> tuple[TableUpdate, ...]:
+    """The same updates, made later: by the time of the last look a commit is judged, and its manifests took a while."""
+    return tuple(
+        AddSnapshotUpdate(snapshot=_made_at(one.snapshot, now_ms))
+        if isinstance(one, AddSnapshotUpdate)
+        else one
+        for one in updates
+    )
+
+
+def _made_at(snapshot: Snapshot, now_ms: int) -> Snapshot:
+    said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    summary = Summary(operation=Operation.REPLACE, **{**said, COMMITTED_AT: str(now_ms)})
+    timestamp_ms = max(now_ms - BEHIND_MS, snapshot.timestamp_ms)
+    return snapshot.model_copy(update={"timestamp_ms": timestamp_ms, "summary": summary})
