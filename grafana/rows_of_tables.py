@@ -259,8 +259,10 @@ def windows() -> list[timeseries.Panel]:
         ),
         bars(
             "Time of windows",
-            "Seconds from the requests of windows to their ends.",
+            "Seconds from the requests of windows to their ends. `late`: a request to the catalog was under way after the writers "
+            "went on, so that they may have had to compute a batch again.",
             (times("isotherm_window_seconds_total"), "{{table}}"),
+            (times("isotherm_window_late_seconds_total"), "{{table}} late"),
         ),
     ]
 

@@ -266,4 +266,18 @@ MUTANTS = (
         "self._waiting = {",
         ASKING + "test_a_table_that_was_passed_over_has_its_turn_though_nobody_writes_to_it",
     ),
+    Mutant(
+        "beside cold work that never ends no window is ever asked for",
+        WINDOWS,
+        "return int(bool(self._in_turn) or self._is_turn(self.monotonic_s()))",
+        "return 0",
+        "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
+    ),
+    Mutant(
+        "while a table waits to be asked for cold work never has its turn again",
+        WINDOWS,
+        "        window = self.book.of(self._in_turn)\n        if window is None or not self._waits(window):\n",
+        "        if False:\n",
+        "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
+    ),
 )

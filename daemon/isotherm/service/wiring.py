@@ -339,7 +339,6 @@ class Wiring(Parts):
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
         )
-
         self.windows = self._build_windows()
 
     def _build_windows(self) -> Windows:
@@ -382,6 +381,7 @@ class Wiring(Parts):
             health=self.health,
             owns=self.events.owns,
             confirm=lambda name: self.rounds.confirm(name),  # noqa: PLW0108 (there are none yet)
+            slots_left=lambda: self.windows.slots_left(),  # noqa: PLW0108 (there are none yet)
             read_to_the_end=self.consumer.read_to_the_end,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,

@@ -23,6 +23,11 @@ class WindowMetrics:
         self.window_seconds = series.counter(
             "isotherm_window_seconds", "Seconds from the requests of windows to their ends.", "table"
         )
+        self.late_seconds = series.counter(
+            "isotherm_window_late_seconds",
+            "Seconds for which a request of a job was under way after its window was over for the writers.",
+            "table",
+        )
 
     def __call__(self, what: seen.OfWindows) -> None:
         """Count one observation."""
@@ -33,5 +38,6 @@ class WindowMetrics:
                 name = self._label(what.table.name)
                 self._of(self.windows, name, what.end).inc()
                 self._of(self.window_seconds, name).inc(what.seconds)
+                self._of(self.late_seconds, name).inc(what.late_s)
             case _:
                 assert_never(what)

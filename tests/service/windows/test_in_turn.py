@@ -14,7 +14,7 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import LoopConfig
 from support.granting import ASKING, Shop
 from support.in_process import AtOnce, InProcess
-from support.lab import Beside, Lab
+from support.lab import EAGER, Beside, Lab
 
 HOUR_S, STEP_S = 3600, 2
 TABLES, DEAF = 16, 4
@@ -22,6 +22,8 @@ READS_EVERY_S, COMMITS_EVERY_S, JOB_S = 10, 180, 12
 WAITS_FOR_S = 60
 """A writer that heard no close goes on after this: so long is what it has granted."""
 A_TENTH = 0.1
+COLD = 240
+"""Cold partitions: more than ten minutes of work for one slot, in which several small jobs follow each other."""
 
 
 @dataclass
@@ -156,3 +158,27 @@ def test_in_an_hour_each_table_has_its_turns_and_whoever_never_answers_takes_non
     # Each commit of ours was made while its writer waited, and each row is there.
     for one in writers:
         assert one.shop.table.scan().to_arrow().num_rows == 2 * one.commits()
+
+
+def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(lab):
+    (lab.root / "policies" / "cold.yaml").write_text(
+        EAGER.replace('tables: "*"', 'tables: "cold.*"').replace("min_files: 3", "min_files: 3, rest: 0s")
+    )
+    writer = writer_of(lab, DEAF)
+    table = lab.create("cold.t")
+    for _ in range(3):
+        lab.append(table, *range(COLD), rows=1)
+    for hour in (10, 11, 12):
+        lab.append(table, COLD + hour)
+    service = lab.service()
+    service.start()
+    while lab.monotonic_s() < HOUR_S / 6:
+        lab.ahead_ms += STEP_S * 1000
+        service.step(0)
+        writer.turn(lab.monotonic_s())
+    done = [one for one in service.ledger.operations() if one.table.name == "cold.t" and one.state == "done"]
+    service.stop()
+
+    # Its writers are not asked again before ten times as long as they waited.
+    assert writer.compacted() >= 2
+    assert COLD / 4 <= len(done) < COLD

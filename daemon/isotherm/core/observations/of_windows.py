@@ -50,6 +50,9 @@ class WindowEnded:
     """From its request on."""
     jobs: int
     """That began in it."""
+    late_s: float = 0.0
+    """So long after its writers went on by themselves its last job was over: a request of it was under way for longer than a window
+    leaves to one."""
 
 
 OfWindows = WindowAsked | WindowEnded

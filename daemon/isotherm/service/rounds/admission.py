@@ -45,20 +45,23 @@ class Admission:
         now_ms = self.now_ms()
         self.begun_at_ms = _recent(self.begun_at_ms, now_ms, ROUND_ALL_MS) | {uuid: now_ms}
 
-    def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
-        """The requests of these plans that begin now. Of one that does not, others have the turn once this is asked again."""
-        for request in self._admitted(plans, may_compact=may_compact):
+    def in_turn(self, plans: Sequence[Plan], *, may_compact: bool, but: int = 0) -> Iterator[Request]:
+        """The requests of these plans that begin now, in all slots but so many here.
+
+        Of one that does not begin, others have the turn once this is asked again.
+        """
+        for request in self._admitted(plans, may_compact=may_compact, but=but):
             if not self.is_aside(work_key(request)):
                 yield request
 
-    def _admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
+    def _admitted(self, plans: Sequence[Plan], *, may_compact: bool, but: int) -> Sequence[Request]:
         """Those that begin, if each does. What is set aside would only take a turn from the others."""
         plans = [self._ready(planned) for planned in plans]
         if not any(planned.requests for planned in plans):
             return ()
         now_ms, left = self.now_ms(), self._bytes_left()
         rooms = self.verdicts.rooms(plans, self.compactions.by_table(), self.served_at_ms)
-        here, there = (self.jobs_at_once, self.cluster_jobs_at_once) if may_compact else (0, 0)
+        here, there = (self.jobs_at_once - but, self.cluster_jobs_at_once) if may_compact else (0, 0)
         admitted = admit(
             plans,
             self.compactions.slots_taken(ExecutorName.LOCAL),

@@ -19,7 +19,7 @@ from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.writers import UNHEARD
 from isotherm.core.observations import TrySoon, WindowAsked, WindowEnd, WindowEnded
-from isotherm.core.planner.granted import granters
+from isotherm.core.planner.granted import MARGIN_MS, granters
 from isotherm.core.planner.view import Flight
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.granted_windows import GrantedWindow, GrantedWindows
@@ -39,6 +39,9 @@ NO_SLOT_S = 5.0
 """Writers wait so long at most for a slot, after they have granted."""
 CLOSED_AT_ONCE = 20
 """Grants that came in vain and are answered in one turn: each answer waits for the broker."""
+TURN_AFTER_S = 60.0
+"""Other work has all slots for so long at most while a table waits to be asked for. Then the next slot is left for its window:
+cold work that never ends would be all that is ever done."""
 MOST_REMEMBERED = 10_000
 """Tables of which it is known when they were asked for last, or that they wait for their turn: some 2 MB each."""
 MOST_DOUBLED = 6
@@ -77,6 +80,10 @@ class Windows:
     """By uuid: when the writers of a table were asked last."""
     _waiting: dict[str, TableId] = field(default_factory=dict)
     """By uuid: tables that were looked at, and whose turn has not come."""
+    _no_room_since_s: float | None = None
+    """Since when a table waits for a slot that it could be asked for."""
+    _in_turn: str = ""
+    """The table, by uuid, for whose window a slot is left."""
 
     def ask(self, tables: Sequence[TableId]) -> None:
         """Ask for windows where something is due that is hot: of tables that were just looked at, and of those that wait.
@@ -95,10 +102,28 @@ class Windows:
         ]
         for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
-                return  # whoever granted would wait for nothing; those that waited longest come first the next time
+                # Whoever granted would wait for nothing; those that waited longest come first the next time.
+                self._no_room_since_s = now_s if self._no_room_since_s is None else self._no_room_since_s
+                return
             del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
-                self._ask(table, 1)
+                if self._ask(table, 1) and self._is_turn(now_s):
+                    self._in_turn, self._no_room_since_s = table.uuid, None
+        self._no_room_since_s = None
+
+    def slots_left(self) -> int:
+        """So many slots other work leaves to windows now: one, where a table has waited for long, until its window has a job."""
+        window = self.book.of(self._in_turn)
+        if window is None or not self._waits(window):
+            self._in_turn = ""
+        return int(bool(self._in_turn) or self._is_turn(self.monotonic_s()))
+
+    def _is_turn(self, now_s: float) -> bool:
+        return self._no_room_since_s is not None and now_s - self._no_room_since_s >= TURN_AFTER_S
+
+    def _waits(self, window: GrantedWindow) -> bool:
+        """Whether a window has no job, and its writers may still answer."""
+        return not self._jobs(window) and (bool(window.granted) or window.tries <= COUNTED_TRIES)
 
     def _may_ask(self, table: TableId) -> bool:
         """Whether the policy of a table lets its writers be asked."""
@@ -108,11 +133,7 @@ class Windows:
 
     def _room(self) -> int:
         """How many tables more may be asked for now."""
-        waiting = sum(
-            1
-            for window in self.book
-            if not self._jobs(window) and (window.granted or window.tries <= COUNTED_TRIES)
-        )
+        waiting = sum(self._waits(window) for window in self.book)
         return self.jobs_at_once - self.compactions.slots_taken(ExecutorName.LOCAL) - waiting
 
     def _ask(self, table: TableId, tries: int) -> bool:
@@ -287,7 +308,10 @@ class Windows:
         if is_deaf:
             self._unanswered[uuid] = min(times + 1, MOST_DOUBLED)
         self._not_before_s[uuid] = now_s + REST * waited_s * 2**times
-        self.listen(WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs))
+        late_s = max(now_s - window.ends_s - MARGIN_MS / 1000, 0.0) if window.jobs else 0.0
+        self.listen(
+            WindowEnded(window.table, window.window_id, end, now_s - window.sent_s, window.jobs, late_s)
+        )
 
     def stop(self) -> None:
         """Let writers go on at once. Jobs were cancelled before."""

@@ -44,6 +44,8 @@ class DueWork:
     """Whether the group has given a table, by its uuid, to this daemon."""
     confirm: Callable[[str], bool]
     """Brings our row of a table to what the catalog has; whether there is a table of ours under the name."""
+    slots_left: Callable[[], int]
+    """So many slots are left free now, for windows whose writers were asked or will be."""
     read_to_the_end: Callable[[], bool]
     """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
     now_ms: Callable[[], int]
@@ -72,7 +74,9 @@ class DueWork:
 
     def begin_in_window(self, planned: Plan) -> int:
         """Begin what is due in a window, in the slots that are free. Returns how much."""
-        return self._begin_in_turn([planned], lambda: self.now_ms() - CONFIRMED_FOR_MS, REFILL_FOR_S)[0]
+        return self._begin_in_turn(
+            [planned], lambda: self.now_ms() - CONFIRMED_FOR_MS, REFILL_FOR_S, in_window=True
+        )[0]
 
     def refill(self) -> None:
         """Begin what is left in the slots that are free by now."""
@@ -81,7 +85,12 @@ class DueWork:
         self._left = _without(plans, tried)
 
     def _begin_in_turn(
-        self, plans: Sequence[Plan], since_ms: Callable[[], int], for_s: float
+        self,
+        plans: Sequence[Plan],
+        since_ms: Callable[[], int],
+        for_s: float,
+        *,
+        in_window: bool = False,
     ) -> tuple[int, set[int]]:
         """How many began, and which requests had their turn. A head counts that was confirmed since `since_ms`."""
         started, tried = 0, set[int]()
@@ -91,7 +100,9 @@ class DueWork:
         # A slot that several small ones share is filled one after another; and one that is not begun leaves its slot free.
         while len(tried) > before:
             before = len(tried)
-            for request in self.admission.in_turn(plans, may_compact=may_compact):
+            for request in self.admission.in_turn(
+                plans, may_compact=may_compact, but=0 if in_window else self.slots_left()
+            ):
                 if self.monotonic_s() >= deadline_s:
                     return started, tried
                 tried.add(id(request))
