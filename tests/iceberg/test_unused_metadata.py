@@ -96,6 +96,24 @@ def test_of_a_dropped_column_the_newest_schema_that_has_it_stays(table: Table) -
     assert unused_schemas(alone, 99) == {0, 1, 3}
 
 
+def test_where_nothing_behind_the_head_goes_nothing_is_removed(empty_catalog: Any, table: Table) -> None:
+    """Only what no branch reaches goes. Somebody else has expired the rest a moment ago: a writer may have begun before that."""
+    known = history(table)
+    table.manage_snapshots().create_branch(known[-3], "dead").commit()
+    append(table, 9, branch="dead")
+    dead = table.refresh().metadata.refs["dead"].snapshot_id
+    table.manage_snapshots().remove_branch("dead").commit()
+    others = [one for one in known if one != table.metadata.current_snapshot_id]
+    table.maintenance.expire_snapshots().by_ids(others).commit()
+    before = ids(table.refresh())
+
+    done = cleaned(empty_catalog, table, [dead])
+
+    assert (done.outcome.kind, done.schemas, done.specs) == (OutcomeKind.DONE, 0, 0)
+    assert ids(table) == before
+    assert len(history(table)) == 1
+
+
 def test_no_list_is_read_where_no_spec_was_replaced(empty_catalog: Any) -> None:
     made = empty_catalog.create_table("db.plain", created(empty_catalog).schema())
     made.append(rows(made, 1))

@@ -66,6 +66,14 @@ MUTANTS = (
         RACES + "test_a_writer_that_began_between_two_changes_goes_on",
     ),
     Mutant(
+        "the oldest snapshot that somebody else has left counts as old",
+        UNUSED,
+        "found = snapshots.pop(found.parent_snapshot_id or -1, None)",
+        "parent = snapshots.pop(found.parent_snapshot_id or -1, None)\n        if parent is None:\n            break\n"
+        "        found = parent",
+        OF_UNUSED + "test_where_nothing_behind_the_head_goes_nothing_is_removed",
+    ),
+    Mutant(
         "a list that cannot be read names no spec",
         UNUSED,
         'from_schema=from_schema, why=f"specs stay, because a manifest list cannot be read: {err}"',

@@ -4,7 +4,8 @@ A schema is in use where a snapshot that the table has names it, on whichever br
 one of its manifests is named by such a snapshot. Three rules go further than Iceberg's own `cleanExpiredMetadata`:
 
 - *What a writer may still hold stays*, though no snapshot has it: it was the present one between two changes. Ids rise, so
-  whoever began after some snapshot has that one's schema and spec, or later ones. The newest snapshot that goes was there
+  whoever began after some snapshot has that one's schema and spec, or later ones (but where somebody goes back to an earlier
+  one, which has its old id then: docs/policies.md asks not to). The newest snapshot that goes was there
   `keep_for` ago. All from its schema on stays, and all from the last spec of its manifests on; so an id goes an expiry late.
 - *The highest id stays.* New ids are counted from it. If it were given again, a writer that still holds the old spec
   would commit files whose partition values mean something else by then, and nothing would refuse them.
@@ -86,15 +87,16 @@ def unused_specs(
 
 
 def writers_began_after(metadata: TableMetadata, going: Collection[int]) -> Snapshot | None:
-    """The newest snapshot behind the head that is among those that go, else the oldest that is there without a gap."""
+    """The newest snapshot behind the head that is among those that go.
+
+    None where only others go: somebody else may have expired what was behind the head, and nothing tells how long ago it
+    was the head's time.
+    """
     snapshots = {one.snapshot_id: one for one in metadata.snapshots}
     found = metadata.current_snapshot()
     # Taken out as they are visited: damaged metadata may lead in a circle.
     while found is not None and found.snapshot_id not in going:
-        parent = snapshots.pop(found.parent_snapshot_id or -1, None)
-        if parent is None:
-            break
-        found = parent
+        found = snapshots.pop(found.parent_snapshot_id or -1, None)
     return found
 
 
