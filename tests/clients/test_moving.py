@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from isotherm.clients import moving
 from isotherm.clients.listing import written_at_ms
-from isotherm.clients.moving import OtherFileError, bring_back, is_same, link_below, move
+from isotherm.clients.moving import OtherDiskError, OtherFileError, bring_back, is_same, link_below, move
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.runtime.clock import now_ms
 from support.dying_stores import Dies, Dying, OfNoCopies
@@ -183,6 +183,20 @@ def test_a_disk_without_second_names_for_files_renames_what_comes_back(tmp_path,
 
     assert bring_back(io, f"file://{tmp_path}/aside", f"file://{tmp_path}/a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_between_two_disks_nothing_is_moved_and_that_is_said(tmp_path, monkeypatch):
+    io = RetryingFileIO(properties_with_retries({}))
+    put(io, f"file://{tmp_path}/a")
+
+    def refuse(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+
+    with pytest.raises(OtherDiskError, match="lies on another disk"):
+        move(io, f"file://{tmp_path}/a", f"file://{tmp_path}/j/a")
+    assert (tmp_path / "a").read_bytes() == b"rows"
 
 
 def test_a_folder_that_is_taken_away_because_it_is_empty_is_made_again(tmp_path, monkeypatch):

@@ -728,4 +728,19 @@ MUTANTS = (
         "iceberg/test_remover.py::"
         "test_of_an_orphan_that_is_not_there_nothing_is_asked_because_somebody_may_put_it_back_just_now",
     ),
+    Mutant(
+        "a move that is told late shortens what a search has promised",
+        "store/ledger/quarantine.py",
+        "stays_ms = max(until_ms, promised_ms)",
+        "stays_ms = until_ms",
+        "store/test_quarantine.py::test_what_a_search_finds_there_is_taken_over_only_if_nothing_is_known_of_it",
+    ),
+    Mutant(
+        "a turn looks at each of ten thousand tables whose quarantine cannot be listed",
+        "service/jobs/quarantine_listings.py",
+        "for one in waiting[:LOOKED_AT]:",
+        "for one in waiting:",
+        "service/jobs/test_unknown_quarantine.py::"
+        "test_however_many_tables_cannot_be_listed_a_turn_looks_at_a_few_of_them",
+    ),
 )

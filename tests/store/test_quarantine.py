@@ -46,9 +46,12 @@ def test_what_a_search_finds_there_is_taken_over_only_if_nothing_is_known_of_it(
         Quarantined(IN_A, 9, 100, 500),
         Quarantined(IN_B, 5, 300, 900),
     ]
-    # The move of it is written down after all: then that is what counts.
+    # The move of it is written down after all: then that is when it came. What was promised of it holds.
     ledger.moved("t", {B: (IN_B, 5)}, 200, 600)
-    assert ledger.files_in_quarantine("t")[1] == Quarantined(IN_B, 5, 200, 600)
+    assert ledger.files_in_quarantine("t")[1] == Quarantined(IN_B, 5, 200, 900)
+    assert ledger.due_deletions("t", 899, 10, [Cause.QUARANTINED]) == [
+        Mark(IN_A, "j", Cause.QUARANTINED, SEEN)
+    ]
     assert ledger.quarantines() == {"t": (2, 14)}
 
 

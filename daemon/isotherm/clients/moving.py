@@ -41,6 +41,10 @@ class OtherFileError(FileExistsError):
     """A file of other content lies where one should be moved to."""
 
 
+class OtherDiskError(OSError):
+    """Both places are of this machine, and not of one disk: nothing can be moved between them in one act."""
+
+
 class Version(NamedTuple):
     """What is written again has another one of these."""
 
@@ -71,6 +75,7 @@ def move(
     Raises:
         FileNotFoundError: it is in neither place.
         OtherFileError: a file of other content is in its way.
+        OtherDiskError: a folder on the way is a mount of its own.
         OSError: the store refuses, or does not answer; or somebody writes the file meanwhile, or puts it back.
     """
     _check_names(source, target)
@@ -230,7 +235,12 @@ def _renamed(source: str, target: str, size_bytes: int) -> int:
     old, new = Path(normalised(source)), Path(normalised(target))
     # Before: if the process dies now it is young in its old place, and nobody takes it from there for days.
     _touch(old)
-    _in_a_folder(new, lambda: old.rename(new), old)
+    try:
+        _in_a_folder(new, lambda: old.rename(new), old)
+    except OSError as err:
+        if err.errno == errno.EXDEV:
+            raise OtherDiskError(f"{source} lies on another disk than {target}") from err
+        raise
     return size_bytes
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pyiceberg.io import FileIO
 
 from isotherm.clients.moving import (
+    OtherDiskError,
     OtherFileError,
     Version,
     move,
@@ -64,7 +65,7 @@ class Taking:
         Raises:
             FileNotFoundError: it is not there.
             Stopped: it is copied, and its original must not go any more.
-            OtherFileError: it is kept, because another file lies where it should go.
+            OtherFileError, OtherDiskError: it is kept, because another file lies where it should go, or it cannot go there.
             OSError: the store refuses, or does not answer.
         """
         home, target = self.wanted.home, self.targets.get(path)
@@ -79,6 +80,10 @@ class Taking:
             except OtherFileError:
                 why = "an older file of this name is in its place in quarantine; the next search gives it another one"
                 self.kept[path] = Verdict(Finding.KEEP, "in_the_way", why)
+                raise
+            except OtherDiskError as err:
+                why = f"{err}: delete it by hand, or have `orphans.mode: apply` do it"
+                self.kept[path] = Verdict(Finding.KEEP, "other_disk", why)
                 raise
             if size_bytes is None:
                 raise Stopped

@@ -7,7 +7,9 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.quarantine import FOLDER
-from isotherm.service.jobs import folder_searches
+from isotherm.core.units import DAY_MS
+from isotherm.service.jobs import folder_searches, quarantine_listings
+from isotherm.service.jobs.deletions import Deletions
 from support.lab import of, started, uuid_of
 from support.memory_topics import MemoryKeyedTopic
 from support.searching import ORPHANS, POLICY, filled, home, inside, missed, pass_by, plant, rows
@@ -106,6 +108,29 @@ def test_a_quarantine_is_listed_alone_once_a_day_and_not_where_a_search_may_be_m
     # It is no operation, and nobody takes it for a search that failed.
     assert {one.table.name for one in service.ledger.operations()} == {"shop.others"}
     assert uuid_of(other) != uuid_of(table)
+    service.stop()
+
+
+def test_however_many_tables_cannot_be_listed_a_turn_looks_at_a_few_of_them(lab_of, monkeypatch):
+    """Some catalogs say `gc.enabled=false` of each table, and most may have no policy."""
+    monkeypatch.setattr(quarantine_listings, "LOOKED_AT", 2)
+    lab = lab_of(QUARANTINE.replace('tables: "*"', 'tables: "shop.*"'))
+    for name in ("raw.a", "raw.b", "raw.c", "raw.d", "raw.e"):
+        filled(lab, name, 1, **{"gc.enabled": "false"})
+    service = started(lab)
+    pass_by(lab, service, 1)
+    looks, ask = [], Deletions.why_not
+
+    def counted(deletions, *arguments):
+        looks[-1] += 1
+        return ask(deletions, *arguments)
+
+    monkeypatch.setattr(Deletions, "why_not", counted)
+    lab.ahead_ms += 2 * DAY_MS
+    for _ in range(5):
+        looks.append(0)
+        service.listings.turn()
+    assert looks == [2, 2, 1, 0, 0]
     service.stop()
 
 

@@ -14,6 +14,8 @@ from isotherm.service.jobs.folder_searches import Searches
 EVERY_S = DAY_MS / 1000
 AGAIN_AFTER_S = 3600.0
 """A table whose listing could not begin has its turn again then."""
+LOOKED_AT = 50
+"""Tables in a turn: for each its row and its policy are asked for."""
 ASKED_EVERY_S = 60.0
 """So often it is asked which tables there are: of thousands the fold gives those few in some milliseconds."""
 
@@ -36,9 +38,16 @@ class Listings:
             return
         uuids = self.searches.fold.with_property("gc.enabled")
         self._next_s = {uuid: at_s for uuid, at_s in self._next_s.items() if uuid in uuids}
-        uuid = next((one for one in uuids if self._is_due(one, now_s)), None)
+        waiting = [one for one in uuids if self._next_s.get(one, float("-inf")) <= now_s]
+        uuid = None
+        for one in waiting[:LOOKED_AT]:
+            if self._may_be_listed(one):
+                uuid = one
+                break
+            self._next_s[one] = now_s + AGAIN_AFTER_S
         if uuid is None:
-            self._asked_again_s = now_s + ASKED_EVERY_S
+            if len(waiting) <= LOOKED_AT:
+                self._asked_again_s = now_s + ASKED_EVERY_S
             return
         self._next_s[uuid] = now_s + AGAIN_AFTER_S
         key = f"{uuid}/quarantine"
@@ -47,11 +56,10 @@ class Listings:
                 self._next_s[uuid] = now_s + EVERY_S
             barrier.forget(key)
 
-    def _is_due(self, uuid: str, now_s: float) -> bool:
+    def _may_be_listed(self, uuid: str) -> bool:
         deletions = self.searches.deletions
         return (
-            self._next_s.get(uuid, float("-inf")) <= now_s
-            and self.searches.events.owns(uuid)
+            self.searches.events.owns(uuid)
             and not deletions.is_searched(uuid)
             and deletions.why_not(uuid, Cause.QUARANTINED) is None
         )

@@ -56,11 +56,17 @@ class Quarantine(Part):
         """These orphans were moved into quarantine: by path, where they lie now, and their sizes."""
         with self.transaction():
             for path, (place, size_bytes) in moves.items():
+                # A search may have found it there first, and have promised more.
+                (promised_ms,) = self.db.execute(
+                    "SELECT COALESCE(MAX(until_ms), 0) FROM deletions WHERE uuid = ? AND path = ?",
+                    (uuid, place),
+                ).fetchone()
+                stays_ms = max(until_ms, promised_ms)
                 self.db.execute(
                     "INSERT OR REPLACE INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, "
                     "marked_at_ms, due_at_ms, until_ms, size_bytes) SELECT uuid, ?, job_id, 'waiting', 'quarantined', "
                     "seen_through, seen_snapshot, ?, ?, ?, ? FROM deletions WHERE uuid = ? AND path = ?",
-                    (place, now_ms, until_ms, until_ms, size_bytes, uuid, path),
+                    (place, now_ms, stays_ms, stays_ms, size_bytes, uuid, path),
                 )
                 self.db.execute(
                     "UPDATE deletions SET state = 'moved', ended_at_ms = ? WHERE uuid = ? AND path = ?",
