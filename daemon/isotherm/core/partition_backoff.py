@@ -33,12 +33,13 @@ OUTAGES = frozenset(
         Reason.STAGED,
         Reason.STORAGE,
         Reason.UNAVAILABLE,
+        Reason.UPGRADED,
     }
 )
-"""Ends for which the store, the catalog, this machine's clock or the traffic on the table is to blame: the partition
-waits, and no failure of its own is counted. A writer's intent is such traffic: where one comes every few minutes, and
-names all partitions, a job that is begun again at once reads the same files all day for nothing. So is what a writer has
-staged."""
+"""Ends for which the store, the catalog, this machine's clock, an upgrade of the code that runs here or the traffic on the
+table is to blame: the partition waits, and no failure of its own is counted. A writer's intent is such traffic: where one
+comes every few minutes, and names all partitions, a job that is begun again at once reads the same files all day for nothing.
+So is what a writer has staged."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
 IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO, Reason.WINDOW})

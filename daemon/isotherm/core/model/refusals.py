@@ -46,6 +46,8 @@ class Reason(StrEnum):
     CONTENTION = "contention"
     STORAGE = "storage"
     UNAVAILABLE = "unavailable"
+    UPGRADED = "upgraded"
+    """The code on this machine is another than the daemon's."""
 
     # The table, its files, or we are to blame
     AMBIGUOUS_FIELDS = "ambiguous_fields"

@@ -1,7 +1,9 @@
-"""The program in which rewrites run. `forks` starts it as a script: `fork_program.py SOCKET PARENT MEMORY`.
+"""The program in which rewrites run. `forks` starts it as a script: `fork_program.py SOCKET PARENT MEMORY CODE`.
 
 It imports what a rewrite needs once, and forks a worker for each line that the socket brings. Importing takes several
 times as long as a small job. A worker does one job after another, as they come on its line, until the daemon closes that.
+It runs no job where it is other code than the daemon (`code_on_disk`), which the daemon then says of each of them.
+
 This program does nothing else and has no threads, so no worker inherits a lock that a thread holds.
 
 It is not a fork server of `multiprocessing`. Such a server would import the daemon's main module again in each job. It
@@ -21,6 +23,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final, NoReturn
 
+from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.memory_limit import limit_memory
 from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
@@ -182,13 +185,18 @@ class Forks:
             self._tell(self._running.pop(process), os.waitstatus_to_exitcode(status))
 
 
-def main(asked: int, parent: int, memory_bytes: int) -> None:
-    """Fork for each line until the daemon closes the socket. Then the kernel ends the jobs that run."""
+def main(asked: int, parent: int, memory_bytes: int, code: str) -> None:
+    """Fork for each line until the daemon closes the socket. Then the kernel ends the jobs that run.
+
+    With other code than the daemon's it ends at once.
+    """
     die_with(parent)
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     clean_errors()
     warm_up()
+    if code_on_disk() != code:  # asked last: an upgrade may have come in the middle of these imports
+        sys.exit("isotherm was changed on this machine while the daemon runs")
     forks = Forks(socket.socket(fileno=asked), memory_bytes)
     with contextlib.suppress(ConnectionError):
         while forks.turn():
@@ -197,4 +205,4 @@ def main(asked: int, parent: int, memory_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -9,6 +9,7 @@ from contextlib import suppress
 from multiprocessing import connection
 
 from isotherm.iceberg.compaction import fork_program
+from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.fork_program import (
     ASKED,
     FEW_ARENAS,
@@ -20,6 +21,8 @@ from isotherm.iceberg.compaction.fork_program import (
 )
 from isotherm.runtime.clock import monotonic_s
 
+OUR_CODE = code_on_disk()
+"""What this process runs: as it lay there when this was imported, which is at the start of a daemon."""
 LAST_WAIT_S = 5
 """After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
 
@@ -36,7 +39,7 @@ class ForkServer:
                     sys.executable,
                     "-P",
                     fork_program.__file__,
-                    *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0)),
+                    *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0, OUR_CODE)),
                 ],
                 env={**os.environ, **FEW_ARENAS},
                 pass_fds=[theirs.fileno()],

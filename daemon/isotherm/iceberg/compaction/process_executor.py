@@ -29,9 +29,10 @@ from typing import IO, Any
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.counters import NUMBERS, seen
 from isotherm.iceberg.compaction.deadline import overdue
-from isotherm.iceberg.compaction.forks import LAST_WAIT_S, ForkServer, Worker
+from isotherm.iceberg.compaction.forks import LAST_WAIT_S, OUR_CODE, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
 
 GRACE_S = 0.3
@@ -42,6 +43,10 @@ SMALL_BYTES = 16 * 1024**2
 """A job that reads no more leaves its process to the next of its kind."""
 MOST_JOBS = 100
 """Then a process is replaced: what libraries keep of each job goes back to the system."""
+UPGRADED = (
+    "isotherm was upgraded, or changed, on this machine while the daemon runs, and no job runs with other code than the "
+    "daemon's: restart the daemon (where this happens on a cluster, Spark's Python workers)"
+)
 WAITS = Progress(unknown="it waits until others have ended")
 IDLE_S = 2
 """So long a process waits for another job. It holds some 100 MB."""
@@ -278,4 +283,6 @@ def _death(exit_code: int) -> Refusal:
         return Refusal(Reason.KILLED, why)
     if exit_code < 0:
         return Refusal(Reason.KILLED, f"ended by signal {-exit_code}")
+    if code_on_disk() != OUR_CODE:
+        return Refusal(Reason.UPGRADED, UPGRADED)
     return Refusal(Reason.UNEXPECTED, f"ended without an answer, exit code {exit_code}")
