@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 EXECUTOR = "iceberg/compaction/process_executor.py"
+PROCESSES = "iceberg/compaction/test_process_executor.py::"
 UPGRADED = "iceberg/compaction/test_upgraded_below.py::"
 
 MUTANTS = (
@@ -19,5 +20,12 @@ MUTANTS = (
         "            found.update(path.read_bytes())\n",
         "            pass\n",
         UPGRADED + "test_whatever_both_sides_must_mean_alike_makes_it_other_code",
+    ),
+    Mutant(
+        "an answer that cannot be read loses those of other jobs",
+        EXECUTOR,
+        "    except Exception as err:  # noqa: BLE001 (whatever the bytes make",
+        "    except KeyError as err:  # noqa: BLE001 (whatever the bytes make",
+        PROCESSES + "test_an_answer_that_cannot_be_read_takes_no_other_with_it",
     ),
 )

@@ -96,6 +96,46 @@ def test_one_that_cannot_be_started_takes_no_answer_of_another_with_it(
     executor.stop()
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"no pickle", "its answer cannot be read: UnpicklingError: "),
+        (pickle.dumps(7), "its answer is a int"),
+    ],
+    ids=["no pickle", "another value"],
+)
+def test_an_answer_that_cannot_be_read_takes_no_other_with_it(
+    catalog: Any,
+    job: CompactionJob,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: bytes,
+    why: str,
+) -> None:
+    lines = f"""
+        import pickle
+        dump = pickle.dump
+        def another(value, file):
+            file.write({answer!r}) if getattr(value, "job_id", "") == "odd" else dump(value, file)
+        pickle.dump = another
+        """
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(lines))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    executor, description = LocalExecutor(jobs_at_once=3), described(catalog.load_table(NAME).metadata)
+    for job_id in ("first", "odd", "last"):
+        executor.start(replace(job, job_id=job_id), description, catalog.properties)
+    ended: dict[str, Rewrite | Refusal] = {}
+    while executor.running():
+        executor.wait(60)
+        ended.update(executor.poll())
+    executor.stop()
+
+    odd = ended.pop("odd")
+    assert isinstance(odd, Refusal)
+    assert (Reason.UNEXPECTED, True) == (odd.reason, odd.why.startswith(why))
+    assert {"first": Rewrite, "last": Rewrite} == {job_id: type(one) for job_id, one in ended.items()}
+
+
 def test_it_tells_what_it_read_and_wrote_and_is_gone(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)

@@ -210,9 +210,7 @@ class LocalExecutor:
             if not running.worker.has_answered():
                 # The line closes a moment before the process can be waited for.
                 return _death(exit_code_of(running.worker))
-            running.result.seek(0)
-            answer: Rewrite | Refusal = pickle.load(running.result)  # noqa: S301 (from our own child)
-            return answer
+            return _answer_in(running.result)
         if exit_code is not None:
             return _death(exit_code)
         return overdue(monotonic_s() - running.started_s, self._deadline_s)
@@ -274,6 +272,18 @@ def _in_memory(value: Any = None) -> IO[bytes]:
         pickle.dump(value, file)
         file.seek(0)
     return file
+
+
+def _answer_in(file: IO[bytes]) -> Rewrite | Refusal:
+    """What a child has answered. One that cannot be read ends its own job, and no other that ended beside it."""
+    try:
+        file.seek(0)
+        answer = pickle.load(file)  # noqa: S301 (from our own child)
+    except Exception as err:  # noqa: BLE001 (whatever the bytes make pickle, or what they name, raise)
+        return Refusal(Reason.UNEXPECTED, f"its answer cannot be read: {type(err).__name__}: {err}")
+    if not isinstance(answer, Rewrite | Refusal):
+        return Refusal(Reason.UNEXPECTED, f"its answer is a {type(answer).__name__}")
+    return answer
 
 
 def _death(exit_code: int) -> Refusal:
