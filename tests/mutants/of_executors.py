@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 EXECUTOR = "iceberg/compaction/process_executor.py"
 PROCESSES = "iceberg/compaction/test_process_executor.py::"
+FORKS = "iceberg/compaction/test_forks.py::"
 UPGRADED = "iceberg/compaction/test_upgraded_below.py::"
 
 MUTANTS = (
@@ -27,5 +28,26 @@ MUTANTS = (
         "    except Exception as err:  # noqa: BLE001 (whatever the bytes make",
         "    except KeyError as err:  # noqa: BLE001 (whatever the bytes make",
         PROCESSES + "test_an_answer_that_cannot_be_read_takes_no_other_with_it",
+    ),
+    Mutant(
+        "whoever cancels a job waits until the program that would fork it is awake",
+        EXECUTOR,
+        "if not worker.call_off():",
+        "if True:",
+        FORKS + "test_nobody_waits_for_a_job_that_is_cancelled_while_it_wakes_up_and_the_others_go_on",
+    ),
+    Mutant(
+        "a partition is blamed where its job's process was ended because of another job",
+        EXECUTOR,
+        "if worker.was_given_up:",
+        "if False:",
+        FORKS + "test_what_ran_beside_a_job_for_which_it_was_ended_has_done_nothing_wrong",
+    ),
+    Mutant(
+        "a job that nobody has begun counts as too large",
+        "iceberg/compaction/deadline.py",
+        "Reason.DEADLINE if has_begun else Reason.UNAVAILABLE",
+        "Reason.DEADLINE",
+        FORKS + "test_one_that_never_wakes_up_is_replaced_and_its_job_is_not_too_large",
     ),
 )

@@ -16,10 +16,11 @@ import pytest
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.partition_backoff import EXCUSED
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.parquet.table_description import described
-from support.one_partition import NAME, OURS, finished
-from support.rewrites import fork_servers_of, until_it_rewrites
+from support.one_partition import NAME, OURS, finished, on_disk
+from support.rewrites import fork_servers_of, rewrites_of, until_it_rewrites
 from support.rewriting import bound
 
 pytestmark = pytest.mark.usefixtures("only_programs_of_this_test")
@@ -203,6 +204,79 @@ def test_one_that_hangs_begins_no_job_that_was_cancelled_and_is_replaced(
     assert not server.is_running()
     executor.start(other, description, catalog.properties)
     assert isinstance(finished(executor, other), Rewrite)
+    executor.stop()
+
+
+def test_what_ran_beside_a_job_for_which_it_was_ended_has_done_nothing_wrong(
+    catalog: Any, job: CompactionJob, stuck: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.LAST_WAIT_S", 0)
+    executor, description = LocalExecutor(jobs_at_once=2), described(catalog.load_table(NAME).metadata)
+    executor.start(stuck, description, catalog.properties)
+    until_it_rewrites(os.getpid())
+    (server,) = fork_servers_of(os.getpid())
+    server.suspend()
+    executor.start(replace(job, job_id="cancelled"), description, catalog.properties)
+
+    executor.cancel("cancelled")
+
+    result = finished(executor, stuck)
+    assert isinstance(result, Refusal)
+    assert Reason.STOPPED is result.reason
+    assert Reason.STOPPED in EXCUSED
+    executor.stop()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """It does not get beyond its first line until somebody writes there: imports may take as long on a busy machine."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(gate)!r}).read()")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    return gate
+
+
+def test_nobody_waits_for_a_job_that_is_cancelled_while_it_wakes_up_and_the_others_go_on(
+    catalog: Any, job: CompactionJob, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "isotherm.iceberg.compaction.process_executor.SMALL_BYTES", 0
+    )  # each ends with its process
+    table, executor = catalog.load_table(NAME), LocalExecutor(jobs_at_once=2)
+    cancelled, other = bound(table, OURS), replace(job, job_id="other")
+    for one in (cancelled, other):
+        executor.start(one, described(table.metadata), catalog.properties)
+
+    def waits(*_: Any) -> int:
+        raise AssertionError("it waited")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("isotherm.iceberg.compaction.process_executor.exit_code_of", waits)
+        executor.cancel(cancelled.job_id)
+        assert executor.poll() == []
+    gate.write_text("go")
+
+    assert isinstance(finished(executor, other), Rewrite)
+    psutil.wait_procs(rewrites_of(os.getpid()), 60)
+    assert on_disk(catalog, cancelled) == [], "it has not begun"
+    executor.stop()
+    assert len(on_disk(catalog, other)) == 1
+
+
+@pytest.mark.usefixtures("gate")
+def test_one_that_never_wakes_up_is_replaced_and_its_job_is_not_too_large(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, description = LocalExecutor(deadline_s=0), described(catalog.load_table(NAME).metadata)
+    executor.start(job, description, catalog.properties)
+    ((_, result),) = executor.poll()
+
+    assert result == Refusal(Reason.UNAVAILABLE, "not begun after 0s, the limit is 0s")
+    assert fork_servers_of(os.getpid()) == []
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    executor.start(replace(job, job_id="other"), description, catalog.properties)
+    assert until_it_rewrites(os.getpid())
     executor.stop()
 
 

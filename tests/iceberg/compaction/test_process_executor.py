@@ -290,9 +290,10 @@ def test_a_child_that_is_killed_is_reported(catalog: Any, stuck: CompactionJob) 
     assert "SIGKILL" in result.why
 
 
-def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) -> None:
+def test_a_job_that_takes_too_long_is_ended(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor(deadline_s=0)
-    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
+    assert until_it_rewrites(os.getpid())
 
     ((_, result),) = executor.poll()
 

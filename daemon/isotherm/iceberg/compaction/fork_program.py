@@ -37,6 +37,8 @@ NO_THREADS: Final = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLA
 FEW_ARENAS: Final = {"MALLOC_ARENA_MAX": "2"}
 """For the environment in which this program is started: without it each thread that fetches a file takes 64 MiB of address
 space, of which a small `memory_bytes` has none to give."""
+AWAKE = 0
+"""The number in what it tells first: no worker's. It has imported everything, and forks from now on."""
 START, TERMINATE, KILL = b"s", b"t", b"k"
 JOB, DONE = b"j", b"d"
 """On a line: a job, which brings three descriptors, of a file that holds it, of one for its answer, and of the memory in which
@@ -97,14 +99,21 @@ def do(task: int, result: int, shared: int) -> None:
 
 
 def work(line: socket.socket) -> None:
-    """Do one job after another until the daemon closes the line."""
+    """Do one job after another until the daemon closes the line, also before one that lies there."""
     with line, contextlib.suppress(ConnectionError):
         while True:
             message, descriptors, _, _ = socket.recv_fds(line, len(JOB), 3)
-            if message != JOB:
+            if message != JOB or is_closed(line):
                 return
             do(*descriptors)
             line.sendall(DONE)
+
+
+def is_closed(line: socket.socket) -> bool:
+    """Whether the daemon has closed a line: what it asked for there is not wanted any more."""
+    with contextlib.suppress(BlockingIOError):
+        return not line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    return False
 
 
 class Forks:
@@ -119,6 +128,10 @@ class Forks:
         os.set_blocking(self._wakes, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+
+    def begin(self) -> None:
+        """Say that it is awake."""
+        self._tell(AWAKE, 0)
 
     def turn(self) -> bool:
         """Wait for a request or for the end of a worker. Returns False once the daemon has closed the socket."""
@@ -199,6 +212,7 @@ def main(asked: int, parent: int, memory_bytes: int, code: str) -> None:
         sys.exit("isotherm was changed on this machine while the daemon runs")
     forks = Forks(socket.socket(fileno=asked), memory_bytes)
     with contextlib.suppress(ConnectionError):
+        forks.begin()
         while forks.turn():
             pass
     os._exit(0)

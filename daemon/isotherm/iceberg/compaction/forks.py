@@ -12,6 +12,7 @@ from isotherm.iceberg.compaction import fork_program
 from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.fork_program import (
     ASKED,
+    AWAKE,
     FEW_ARENAS,
     JOB,
     KILL,
@@ -51,6 +52,8 @@ class ForkServer:
         self._ended: dict[int, int] = {}
         self._workers = 0
         self.is_gone = False
+        self.was_given_up = False
+        """Whether it was ended here because of one of its workers. The others have done nothing wrong."""
 
     def start(self) -> "Worker":
         """Fork a worker, which waits for jobs.
@@ -67,6 +70,12 @@ class ForkServer:
                 ours.close()
                 raise
         return Worker(self, self._workers, ours)
+
+    def is_awake(self) -> bool:
+        """Whether it has shown a sign of life. Before, none of its workers has begun. Never waits."""
+        while AWAKE not in self._ended and not self.is_gone and connection.wait([self._socket], 0):
+            self._hear()
+        return AWAKE in self._ended
 
     def wish(self, what: bytes, number: int) -> None:
         """Ask for a signal to a worker; nothing where all of them are gone."""
@@ -154,6 +163,24 @@ class Worker:
             raise subprocess.TimeoutExpired("a rewrite", timeout)
         return self._exit_code
 
+    @property
+    def was_given_up(self) -> bool:
+        """Whether its program was ended here because of another worker."""
+        return self._server.was_given_up
+
+    def is_awake(self) -> bool:
+        """Whether its program can fork it already."""
+        return self._server.is_awake()
+
+    def call_off(self) -> bool:
+        """Tell it that its job is not wanted. Returns whether it has not begun, and never will: nobody has to wait for it.
+
+        The line is closed first, and what is forked later looks at that. Imports may take long on a busy machine.
+        """
+        with suppress(OSError):  # it is gone
+            self.line.shutdown(socket.SHUT_WR)
+        return not self._server.is_awake()
+
     def terminate(self) -> None:
         """Ask it to end."""
         self._server.wish(TERMINATE, self._number)
@@ -167,4 +194,5 @@ class Worker:
 
         A program that hangs would begin no other job either, and this one when nobody wants it any more.
         """
+        self._server.was_given_up = True
         self._server.close()

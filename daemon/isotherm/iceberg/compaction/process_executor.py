@@ -209,11 +209,20 @@ class LocalExecutor:
         if connection.wait([running.worker.line], 0):
             if not running.worker.has_answered():
                 # The line closes a moment before the process can be waited for.
-                return _death(exit_code_of(running.worker))
+                return _death(running.worker, exit_code_of(running.worker))
             return _answer_in(running.result)
         if exit_code is not None:
-            return _death(exit_code)
-        return overdue(monotonic_s() - running.started_s, self._deadline_s)
+            return _death(running.worker, exit_code)
+        return self._overdue(running)
+
+    def _overdue(self, running: _Running) -> Refusal | None:
+        ran_for_s = monotonic_s() - running.started_s
+        late = overdue(ran_for_s, self._deadline_s)
+        if late is None or running.worker.is_awake():
+            return late
+        # It hangs before it has forked anything, and would do so for the next job.
+        running.worker.give_up()
+        return overdue(ran_for_s, self._deadline_s, "not begun", has_begun=False)
 
     def _end(self, job_id: str, *, is_done: bool = False) -> None:
         """A job is over, and its process with it, unless another small one may follow."""
@@ -228,10 +237,11 @@ class LocalExecutor:
 
 
 def _ended(worker: Worker) -> None:
-    """End a process; when this returns it is gone."""
-    worker.terminate()
-    exit_code_of(worker)
-    until_let_go(worker.line)
+    """End a process; when this returns it is gone, or will never begin its job."""
+    if not worker.call_off():
+        worker.terminate()
+        exit_code_of(worker)
+        until_let_go(worker.line)
     worker.line.close()
 
 
@@ -286,8 +296,11 @@ def _answer_in(file: IO[bytes]) -> Rewrite | Refusal:
     return answer
 
 
-def _death(exit_code: int) -> Refusal:
+def _death(worker: Worker, exit_code: int) -> Refusal:
     """Why a child without an answer is gone."""
+    if worker.was_given_up:
+        why = "its process was ended with that of another job, which did not end otherwise; it is tried again"
+        return Refusal(Reason.STOPPED, why)
     if exit_code == -signal.SIGKILL:
         why = "killed by SIGKILL from outside; where memory is short, the kernel does that"
         return Refusal(Reason.KILLED, why)
