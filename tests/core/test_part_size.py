@@ -10,7 +10,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.holds import PartSize, Quarantine
-from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.model.jobs import MAX_JOB_BYTES, ExecutorName
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.part_size import FORGOTTEN_AFTER, GROWS_MS, after_failure, after_success, allowed_bytes
 from isotherm.core.partition_backoff import MAX_RETRY_MS, setback
@@ -152,6 +152,25 @@ def test_a_job_that_is_smaller_by_something_else_does_not_speak_of_it():
 
     assert decision.verdict is Verdict.DUE
     assert "at once" not in decision.why
+
+
+@pytest.mark.parametrize(
+    ("files_", "policy", "executor"),
+    [
+        (30, POLICY, ExecutorName.SPARK),
+        (12, POLICY, ExecutorName.LOCAL),
+        (30, Policy(compact=Compact(min_files=4, executor=ExecutorName.LOCAL)), ExecutorName.LOCAL),
+    ],
+    ids=["the rest is large", "the rest is small", "the policy says where"],
+)
+def test_a_part_runs_where_the_whole_would(files_, policy, executor):
+    """What a cluster did not end in its time would take this machine longer still, in the slots of all small jobs."""
+    state = replace(partition(files_, 60 * MIB), last_write_at_ms=NOW - 30 * DAY)
+    waits = {key(1): Quarantine(0, 1, "", PartSize(GIB // 4, NOW))}
+    (request,) = plan(view({key(1): state}, quarantined=waits, cluster_from_bytes=GIB), policy, NOW).requests
+
+    assert request.decision.bytes <= GIB // 4
+    assert request.executor is executor
 
 
 def at_rest(state):

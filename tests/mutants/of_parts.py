@@ -84,4 +84,18 @@ MUTANTS = (
         "hold.failures)",
         "service/topics/test_holds_of_others.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
     ),
+    Mutant(
+        "a part of what was too large for a cluster runs on the daemon's machine",
+        "core/planner/plan.py",
+        "if key is not None and in_parts(",
+        "if False and in_parts(",
+        TESTS + "test_a_part_runs_where_the_whole_would",
+    ),
+    Mutant(
+        "a job that a cluster has not begun is made smaller",
+        "iceberg/compaction/spark_executor.py",
+        "slack_s=SLACK_S, has_begun=False)",
+        "slack_s=SLACK_S)",
+        "iceberg/compaction/test_spark_away.py::test_a_job_that_spark_never_answers_is_given_up_and_is_not_too_large",
+    ),
 )

@@ -11,6 +11,7 @@ import pytest
 
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.part_size import TOO_LARGE
 from isotherm.iceberg.compaction.spark_executor import ASKED, BEGUN, WAITS, SparkExecutor
 from isotherm.runtime.no_pandas import without_pandas
 from support.executors import ended, start
@@ -33,6 +34,29 @@ def test_where_nobody_answers_a_job_is_given_up(catalog: Any, job: CompactionJob
         Reason.UNAVAILABLE,
         f"Spark at sc://away: ConnectionError: nobody there for isotherm-{job.job_id}",
     )
+
+
+def test_a_job_that_spark_never_answers_is_given_up_and_is_not_too_large(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full cluster may not have begun it. What has begun ends by itself at its deadline, and says so."""
+    monkeypatch.setattr("isotherm.iceberg.compaction.spark_executor.SLACK_S", 0)
+    may_end = Event()
+
+    class Silent:
+        def __init__(self, _: str) -> None:
+            may_end.wait(20)
+            raise ConnectionError
+
+    executor = SparkExecutor("sc://silent", deadline_s=0, connect=Silent)
+    start(executor, catalog, job)
+
+    ((_, refused),) = executor.poll()
+
+    why = "Spark at sc://silent has not answered after 0s, the limit is 0s"
+    assert refused == Refusal(Reason.UNAVAILABLE, why)
+    assert Reason.UNAVAILABLE not in TOO_LARGE
+    may_end.set()
 
 
 def test_of_a_job_on_a_cluster_it_is_said_whether_it_was_begun(catalog: Any, job: CompactionJob) -> None:

@@ -28,6 +28,7 @@ from isotherm.core.planner.granted import as_if_granted, asking, due_in, granter
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_size import (
     convertible,
+    in_parts,
     job_bytes,
     limits,
     most_bytes,
@@ -75,7 +76,7 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
             view.table,
             decision,
             due_since_ms=view.due_since_ms.get(decision.partition or PartitionKey("")),
-            executor=_executor(decision, policy, view),
+            executor=_executor(decision, policy, view, pace, now_ms),
         )
         for decision in of_partitions
         if decision.verdict is Verdict.DUE
@@ -99,11 +100,18 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     return Plan(view.table, tuple(of_table), of_partitions, tuple(requests))
 
 
-def _executor(decision: Decision, policy: Policy, view: View) -> ExecutorName:
-    """Where a compaction runs: where the policy says, and else where its size belongs."""
+def _executor(decision: Decision, policy: Policy, view: View, pace: Pace, now_ms: int) -> ExecutorName:
+    """Where a compaction runs: where the policy says, and else where its size belongs.
+
+    What is only smaller because a larger job failed runs where that ran: a cluster that was slow gives no work to this machine.
+    """
     if view.cluster_from_bytes is None:
         return ExecutorName.LOCAL
-    by_size = ExecutorName.SPARK if decision.bytes >= view.cluster_from_bytes else ExecutorName.LOCAL
+    key, size_bytes = decision.partition, decision.bytes
+    if key is not None and in_parts(view.quarantined.get(key), now_ms):
+        anew = replace(view, quarantined={})
+        size_bytes = _decide_compaction(key, view.partitions[key], anew, policy, pace, False, now_ms).bytes
+    by_size = ExecutorName.SPARK if size_bytes >= view.cluster_from_bytes else ExecutorName.LOCAL
     return policy.compact.executor or by_size
 
 

@@ -33,8 +33,9 @@ INTERRUPTED_EVERY_S, INTERRUPTED_TIMES = 1.0, 60
 RETRIES = 4
 """Of one request, within two seconds or so."""
 STOPS_WITHIN_S = 3.0
-SLACK_S = 30.0
-"""The task ends by itself at its deadline. Where Spark has not begun it, or does not answer, it is given up so much later."""
+SLACK_S = 300.0
+"""The task ends by itself at its deadline, and only that says that it was too large. Where Spark does not answer it is given up
+so much later: a cluster may have to start executors for it first."""
 MISSING = "give Spark's workers the daemon's Python environment (docs/operations.md)"
 MOST_HANGING = 64
 """Threads that nobody hears of any more, of a server that takes requests and answers none. With more, no job is begun."""
@@ -127,14 +128,19 @@ class SparkExecutor:
         self._start_waiting()
         ended: list[tuple[str, Rewrite | Refusal]] = []
         for job_id, one in list(self._running.items()):
-            ran_for_s, what = monotonic_s() - one.began_s, f"Spark at {self._address} has not answered"
             if one.end.done():
                 ended.append((job_id, one.end.result()))
                 del self._running[job_id]
-            elif (refusal := overdue(ran_for_s, self._deadline_s, what, slack_s=SLACK_S)) is not None:
+            elif (refusal := self._unanswered(one)) is not None:
                 ended.append((job_id, refusal))
                 self.cancel(job_id)
         return ended
+
+    def _unanswered(self, one: _Running) -> Refusal | None:
+        """Why a job is given up: a task that has begun would have ended itself by then, and have said so."""
+        what = f"Spark at {self._address} has not answered"
+        ran_for_s = monotonic_s() - one.began_s
+        return overdue(ran_for_s, self._deadline_s, what, slack_s=SLACK_S, has_begun=False)
 
     def progress(self) -> Mapping[str, Progress]:
         """What is known of each job: whether Spark was asked for it."""
