@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.files import FileStats
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import PartSize, Quarantine
-from isotherm.core.model.jobs import MAX_JOB_BYTES, ExecutorName
+from isotherm.core.model.jobs import MAX_JOB_BYTES, ExecutorName, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.part_size import FORGOTTEN_AFTER, GROWS_MS, after_failure, after_success, allowed_bytes
 from isotherm.core.partition_backoff import MAX_RETRY_MS, setback
@@ -31,6 +31,14 @@ def failed(reason, before, read, now_ms=NOW):
     return setback(TABLE, key(1), Refusal(reason, "a test"), before, 0, now_ms, read)
 
 
+def read_by(decision, state):
+    """What the job of a decision reads."""
+    take, deletes = decision.take, 0
+    if take.is_about_deletes:
+        deletes = state.deletes_total.files if take.with_deletes else decision.files
+    return JobRead(decision.files - deletes, deletes, decision.bytes)
+
+
 def decided(state, hold, now_ms, facts=None):
     waits = {}
     if hold is not None:
@@ -41,22 +49,22 @@ def decided(state, hold, now_ms, facts=None):
 
 @pytest.mark.parametrize("reason", TOO_LARGE)
 def test_after_a_job_that_did_not_end_in_time_the_next_one_reads_half_and_half_again(reason):
-    hold = failed(reason, None, FileStats(100, 0, 8 * GIB))
-    again = failed(reason, hold, FileStats(50, 0, 4 * GIB))
+    hold = failed(reason, None, JobRead(100, 0, 8 * GIB))
+    again = failed(reason, hold, JobRead(50, 0, 4 * GIB))
 
     assert (hold.part, again.part) == (PartSize(4 * GIB, NOW), PartSize(2 * GIB, NOW))
 
 
 @pytest.mark.parametrize("reason", sorted(set(Reason) - set(TOO_LARGE)))
 def test_no_other_end_makes_a_job_smaller_and_none_forgets_that_it_is(reason):
-    part, read = PartSize(GIB, NOW - DAY), FileStats(100, 0, 8 * GIB)
+    part, read = PartSize(GIB, NOW - DAY), JobRead(100, 0, 8 * GIB)
 
     assert after_failure(None, reason, read, NOW) is None
     assert after_failure(part, reason, read, NOW) is part
 
 
 def test_a_writer_that_comes_back_meanwhile_lets_no_job_grow():
-    hold = failed(Reason.DEADLINE, None, FileStats(100, 0, 8 * GIB))
+    hold = failed(Reason.DEADLINE, None, JobRead(100, 0, 8 * GIB))
     hold = setback(TABLE, key(1), Refusal(Reason.CONFLICT, "a test"), hold, DAY, NOW + HOUR)
 
     assert hold.part == PartSize(4 * GIB, NOW)
@@ -66,19 +74,52 @@ def test_what_is_read_whatever_is_allowed_makes_the_data_beside_it_less_all_the_
     """A gigabyte of deletes that name many files is read with one file as with a hundred."""
     part = PartSize(GIB, NOW)
 
-    assert after_failure(part, Reason.DEADLINE, FileStats(50, 0, 3 * GIB), NOW) == PartSize(GIB // 2, NOW)
+    assert after_failure(part, Reason.DEADLINE, JobRead(50, 0, 3 * GIB), NOW) == PartSize(GIB // 2, NOW)
 
 
 def test_a_job_of_two_files_is_made_no_smaller():
     """Once its store is fast again, whoever had crumbs of a size would be years at it."""
-    read = FileStats(2, 0, 3 * GIB)
+    read = JobRead(2, 0, 3 * GIB)
 
     assert after_failure(None, Reason.DEADLINE, read, NOW) is None
     assert after_failure(PartSize(GIB, NOW), Reason.DEADLINE, read, NOW + DAY) == PartSize(GIB, NOW + DAY)
 
 
+@pytest.mark.parametrize(
+    ("read", "is_least"),
+    [
+        (JobRead(2, 0, GIB), True),
+        (JobRead(3, 0, GIB), False),
+        (JobRead(1, 60, GIB), True),
+        (JobRead(2, 1, GIB), False),
+        (JobRead(0, 2, GIB), True),
+        (JobRead(0, 3, GIB), False),
+    ],
+)
+def test_deletes_are_read_with_one_data_file_as_with_many(read, is_least):
+    part = PartSize(GIB, NOW)
+
+    assert read.is_least == is_least
+    assert (after_failure(part, Reason.DEADLINE, read, NOW) == part) == is_least
+
+
+def test_a_part_stays_what_one_data_file_takes_however_many_deletes_are_read_with_it():
+    """It went to one byte: 400 files were 400 jobs once the limit was raised, for four weeks."""
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(60, 60_000_000, GIB)}
+    state = replace(partition(400, 100 * MIB), last_write_at_ms=NOW - 90 * DAY, deletes=deletes)
+    hold, now_ms, read = None, NOW, JobRead(400)
+    for _ in range(40):
+        decision = decided(state, hold, now_ms)
+        read = read_by(decision, state)
+        hold = failed(Reason.OUT_OF_MEMORY, hold, read, now_ms)
+        now_ms = hold.until_ms
+
+    assert (read.data_files, read.delete_files) == (1, 60)
+    assert hold.part.bytes > 100 * MIB
+
+
 def test_a_success_keeps_the_size_and_holds_nothing_back():
-    hold = failed(Reason.DEADLINE, None, FileStats(100, 0, 8 * GIB))
+    hold = failed(Reason.DEADLINE, None, JobRead(100, 0, 8 * GIB))
     kept = after_success(hold, NOW)
 
     assert kept.part == hold.part
@@ -89,7 +130,7 @@ def test_a_success_keeps_the_size_and_holds_nothing_back():
 
 
 def test_a_success_forgets_a_wait_that_says_nothing_of_a_size():
-    assert after_success(failed(Reason.CORRUPT_FILE, None, FileStats(9, 0, GIB)), NOW) is None
+    assert after_success(failed(Reason.CORRUPT_FILE, None, JobRead(9, 0, GIB)), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +148,7 @@ def test_a_success_forgets_a_wait_that_says_nothing_of_a_size():
 )
 def test_with_each_week_a_job_may_read_twice_as_much_until_it_is_forgotten(weeks, allowed):
     now_ms = NOW + int(weeks * GROWS_MS)
-    hold = failed(Reason.DEADLINE, None, FileStats(100, 0, 2 * GIB))
+    hold = failed(Reason.DEADLINE, None, JobRead(100, 0, 2 * GIB))
 
     assert allowed_bytes(hold.part, now_ms) == allowed
     assert (after_success(hold, now_ms) is None) == (allowed is None)
@@ -129,7 +170,7 @@ def test_what_is_allowed_is_never_less_than_after_the_failure_and_always_less_th
 
 def test_the_verdict_says_how_much_is_read_at_most_and_why():
     state = replace(partition(100, 90 * MIB), last_write_at_ms=NOW - 30 * DAY)
-    hold = failed(Reason.DEADLINE, None, FileStats(100, 0, 9000 * MIB))
+    hold = failed(Reason.DEADLINE, None, JobRead(100, 0, 9000 * MIB))
     waiting, due = decided(state, hold, NOW), decided(state, hold, hold.until_ms)
 
     assert waiting.verdict is Verdict.WAITING
@@ -145,7 +186,7 @@ def test_the_verdict_says_how_much_is_read_at_most_and_why():
 
 def test_a_job_that_is_smaller_by_something_else_does_not_speak_of_it():
     state = replace(partition(10, MIB), last_write_at_ms=NOW - 30 * DAY)
-    hold = failed(Reason.DEADLINE, None, FileStats(100, 0, 8 * GIB))
+    hold = failed(Reason.DEADLINE, None, JobRead(100, 0, 8 * GIB))
     less = Policy(compact=Compact(min_files=4), work=Work(bytes_per_hour=GIB))
     waits = {key(1): Quarantine(0, 1, "", hold.part)}
     (decision,) = plan(view({key(1): state}, quarantined=waits), less, NOW).of_partitions
@@ -204,15 +245,15 @@ def in_the_end(state, fits, reason):
             continue
         if decision.verdict is not Verdict.DUE:
             return decision.verdict
-        read = FileStats(decision.files, 0, decision.bytes)
-        assert read.files >= 2
+        read = read_by(decision, state)
+        assert decision.files >= 2
         if last is not None and not decision.take.is_about_deletes:
-            assert read.files == 2 or read.bytes <= last // 2
+            assert read.is_least or read.bytes <= last // 2
         now_ms += HOUR
         if read.bytes <= fits:
             state, last = rewritten(state, decision.take, int(POLICY.compact.target_file_size)), None
             hold = None if hold is None else after_success(hold, now_ms)
-        elif read.files == 2:
+        elif read.is_least:
             return Verdict.DUE
         else:
             hold, last = failed(reason, hold, read, now_ms), read.bytes
@@ -240,7 +281,7 @@ def test_all_is_done_that_two_files_at_a_time_can_do(state, fits, reason):
 
 @given(SIZES.map(of_sizes), st.integers(1, GIB))
 def test_what_never_fits_is_tried_with_two_files_in_the_end_and_never_with_fewer(state, first):
-    hold, now_ms, sizes = failed(Reason.DEADLINE, None, FileStats(9, 0, first)), NOW, []
+    hold, now_ms, sizes = failed(Reason.DEADLINE, None, JobRead(9, 0, first)), NOW, []
     for _ in range(60):
         now_ms = hold.until_ms
         decision = decided(state, hold, now_ms)
@@ -248,7 +289,7 @@ def test_what_never_fits_is_tried_with_two_files_in_the_end_and_never_with_fewer
             assert decision.verdict is Verdict.CLEAN
             return
         sizes.append(decision.files)
-        hold = failed(Reason.DEADLINE, hold, FileStats(decision.files, 0, decision.bytes), now_ms)
+        hold = failed(Reason.DEADLINE, hold, read_by(decision, state), now_ms)
         assert hold.until_ms - now_ms <= MAX_RETRY_MS
 
     assert sizes[-1] == 2

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "jobs of two files are allowed less with each failure, until nothing is",
         PART_SIZE,
-        "if read.files <= LEAST_FILES:",
-        "if read.files < LEAST_FILES:",
+        "if read.is_least:",
+        "if read.bytes < 2:",
         TESTS + "test_a_job_of_two_files_is_made_no_smaller",
     ),
     Mutant(
@@ -97,5 +97,12 @@ MUTANTS = (
         "slack_s=SLACK_S, has_begun=False)",
         "slack_s=SLACK_S)",
         "iceberg/compaction/test_spark_away.py::test_a_job_that_spark_never_answers_is_given_up_and_is_not_too_large",
+    ),
+    Mutant(
+        "each delete file counts as one that could be left out",
+        "core/model/jobs.py",
+        "self.data_files + min(self.delete_files, 1)",
+        "self.data_files + self.delete_files",
+        TESTS + "test_a_part_stays_what_one_data_file_takes_however_many_deletes_are_read_with_it",
     ),
 )

@@ -1,7 +1,8 @@
 """How much a job of a partition may read after one that did not end in its time, or in its memory. No clock, no I/O.
 
 Tried again as it was, such a job would be in vain for ever. So the next one reads half of it, and half again after another
-such end. Two files are read at least, whatever is allowed (`model.jobs.Take`). What is left of the partition goes on in parts
+such end. Two files are read at least, whatever is allowed, or one with its deletes (`model.jobs.Take`). A job that reads no more
+is made no smaller: crumbs would be left for weeks, of which no job can be made. What is left of the partition goes on in parts
 of the size that ended well.
 
 The store may have been slow for a day only, and `deadline_s` may be longer by now. So with each week without such an end a job
@@ -10,9 +11,8 @@ may read twice as much, and after four of them as much as any other. A large par
 
 from dataclasses import replace
 
-from isotherm.core.model.files import FileStats
 from isotherm.core.model.holds import Hold, PartSize
-from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.model.jobs import MAX_JOB_BYTES, JobRead
 from isotherm.core.model.refusals import Reason
 from isotherm.core.units import DAY_MS
 
@@ -21,8 +21,6 @@ TOO_LARGE = frozenset({Reason.DEADLINE, Reason.OUT_OF_MEMORY})
 GROWS_MS = 7 * DAY_MS
 FORGOTTEN_AFTER = 4
 """So many times it has grown."""
-LEAST_FILES = 2
-"""A job of so many files cannot be made smaller."""
 
 
 def allowed_bytes(part: PartSize | None, now_ms: int) -> int | None:
@@ -36,12 +34,12 @@ def allowed_bytes(part: PartSize | None, now_ms: int) -> int | None:
     return size_bytes
 
 
-def after_failure(before: PartSize | None, reason: Reason, read: FileStats, now_ms: int) -> PartSize | None:
+def after_failure(before: PartSize | None, reason: Reason, read: JobRead, now_ms: int) -> PartSize | None:
     """What the next job may read after one that failed, and that was to read so much."""
-    if reason not in TOO_LARGE or not read:
+    if reason not in TOO_LARGE or not read.bytes:
         return before
     allowed = allowed_bytes(before, now_ms)
-    if read.files <= LEAST_FILES:
+    if read.is_least:
         return None if allowed is None else PartSize(allowed, now_ms)
     # Of what was allowed too: deletes that name many files are read with a part of these as with all.
     least = read.bytes if allowed is None else min(read.bytes, allowed)

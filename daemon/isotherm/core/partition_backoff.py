@@ -1,8 +1,8 @@
 """After a job that failed: whether its partition waits, for how long, and whether it is to blame. No clock, no I/O."""
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.files import NO_FILES, FileStats
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import NOTHING_READ, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.part_size import after_failure
 
@@ -58,7 +58,7 @@ def setback(
     before: Hold | None,
     rest_ms: int,
     now_ms: int,
-    read: FileStats = NO_FILES,
+    read: JobRead = NOTHING_READ,
 ) -> Hold | None:
     """What holds a partition back after a job of it failed, or None where nothing does.
 

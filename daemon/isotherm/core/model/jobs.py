@@ -138,6 +138,24 @@ class ExecutorName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class JobRead:
+    """How much a job was to read."""
+
+    data_files: int = 0
+    delete_files: int = 0
+    bytes: int = 0
+
+    @property
+    def is_least(self) -> bool:
+        """Whether no job of its kind reads less: two files, or one data file with all deletes that may name its rows."""
+        files = self.data_files + min(self.delete_files, 1) if self.data_files else self.delete_files
+        return files <= 2
+
+
+NOTHING_READ = JobRead()
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionJob:
     """A compaction bound to the files that it replaces: live files of one partition and one spec."""
 
@@ -199,6 +217,12 @@ class CompactionJob:
         """What is read of these: of those that rows are looked for in, the keys."""
         whole = sum(file.size_bytes for file in (*self.data_files, *self.delete_files))
         return whole + sum(keys_bytes(file.rows, file.size_bytes) for file in self._looked_through)
+
+    @property
+    def read(self) -> JobRead:
+        """The same in numbers of files."""
+        data = len(self.data_files) + len(self._looked_through)
+        return JobRead(data, len(self.delete_files), self.read_bytes)
 
     @property
     def _looked_through(self) -> tuple[LiveFile, ...]:

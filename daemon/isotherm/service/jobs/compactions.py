@@ -12,8 +12,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.model.decisions import Request
-from isotherm.core.model.files import FileStats
-from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Swap, Take
+from isotherm.core.model.jobs import (
+    NOTHING_READ,
+    Action,
+    CompactionJob,
+    JobRead,
+    Outcome,
+    OutcomeKind,
+    Rewrite,
+    Swap,
+    Take,
+)
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted
 from isotherm.core.policy.policy import Compact, Policy
@@ -267,17 +276,16 @@ class Compactions(RunningCompactions):
             if refusal.reason is Reason.MISMATCH:
                 self.holds.halt(operation.table, refusal)
             else:
-                self._set_back(operation, refusal)
+                self._set_back(operation, refusal, job.read)
         else:
             # Begun again at once, it would write the same files for ever where no commit comes through.
             self._set_back(operation, Refusal(outcome.reason, outcome.why))
         self.operations.end(operation, outcome, job, still_running=len(self._running))
 
-    def _set_back(self, operation: Operation, refusal: Refusal) -> None:
+    def _set_back(self, operation: Operation, refusal: Refusal, read: JobRead = NOTHING_READ) -> None:
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         rest_ms = int((resolved.policy if resolved else Policy()).compact.rest)
-        read = FileStats(operation.files_planned, 0, operation.bytes_planned)
         self.holds.set_back(operation.table, operation.partition, refusal, rest_ms, read)
 
     def _touch(self, operation: Operation) -> None:

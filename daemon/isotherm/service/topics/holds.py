@@ -16,8 +16,8 @@ import pydantic_core
 
 from isotherm.contract.events import END_MS
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.files import NO_FILES, FileStats
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import NOTHING_READ, JobRead
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
@@ -183,7 +183,7 @@ class Holds:
         partition: PartitionKey | None,
         refusal: Refusal,
         rest_ms: int,
-        read: FileStats = NO_FILES,
+        read: JobRead = NOTHING_READ,
     ) -> None:
         """Have a partition wait after a job of it failed, where this end says so.
 
