@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.holds import PartSize, Quarantine
+from isotherm.core.model.holds import Hold, HoldKind, PartSize, Quarantine
 from isotherm.core.model.jobs import MAX_JOB_BYTES, ExecutorName, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.part_size import FORGOTTEN_AFTER, GROWS_MS, after_failure, after_success, allowed_bytes
@@ -29,6 +29,11 @@ MOST_JOBS = 3_000
 
 def failed(reason, before, read, now_ms=NOW):
     return setback(TABLE, key(1), Refusal(reason, "a test"), before, 0, now_ms, read)
+
+
+def held(part):
+    """What is kept of a partition whose jobs went well in such parts."""
+    return Hold(HoldKind.QUARANTINE, "u", "db.t", "deadline: a test", NOW, key(1), NOW, 0, part=part)
 
 
 def read_by(decision, state):
@@ -60,7 +65,37 @@ def test_no_other_end_makes_a_job_smaller_and_none_forgets_that_it_is(reason):
     part, read = PartSize(GIB, NOW - DAY), JobRead(100, 0, 8 * GIB)
 
     assert after_failure(None, reason, read, NOW) is None
-    assert after_failure(part, reason, read, NOW) is part
+    assert after_failure(held(part), reason, read, NOW) is part
+
+
+KILLED, SUCCESS = Reason.KILLED, None
+
+
+@pytest.mark.parametrize(
+    ("ends", "part"),
+    [
+        ([KILLED], None),
+        ([KILLED, KILLED], 4 * GIB),
+        ([KILLED, KILLED, KILLED], 2 * GIB),
+        ([KILLED, SUCCESS, KILLED], None),
+        ([KILLED, KILLED, SUCCESS, KILLED], 4 * GIB),
+        ([Reason.CORRUPT_FILE, KILLED], None),
+        ([KILLED, Reason.CONFLICT, KILLED], None),
+        ([Reason.DEADLINE, KILLED], 4 * GIB),
+    ],
+)
+def test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed(ends, part):
+    """Where memory is short the kernel kills it. Once, it may have been a person."""
+    hold = None
+    for reason in ends:
+        if reason is SUCCESS:
+            hold = hold and after_success(hold, NOW)
+        else:
+            allowed = 8 * GIB if hold is None or hold.part is None else hold.part.bytes
+            refusal = Refusal(reason, "a test")
+            hold = setback(TABLE, key(1), refusal, hold, DAY, NOW, JobRead(100, 0, allowed))
+
+    assert (hold.part and hold.part.bytes) == part
 
 
 def test_a_writer_that_comes_back_meanwhile_lets_no_job_grow():
@@ -74,7 +109,7 @@ def test_what_is_read_whatever_is_allowed_makes_the_data_beside_it_less_all_the_
     """A gigabyte of deletes that name many files is read with one file as with a hundred."""
     part = PartSize(GIB, NOW)
 
-    assert after_failure(part, Reason.DEADLINE, JobRead(50, 0, 3 * GIB), NOW) == PartSize(GIB // 2, NOW)
+    assert after_failure(held(part), Reason.DEADLINE, JobRead(50, 0, 3 * GIB), NOW) == PartSize(GIB // 2, NOW)
 
 
 def test_a_job_of_two_files_is_made_no_smaller():
@@ -82,7 +117,9 @@ def test_a_job_of_two_files_is_made_no_smaller():
     read = JobRead(2, 0, 3 * GIB)
 
     assert after_failure(None, Reason.DEADLINE, read, NOW) is None
-    assert after_failure(PartSize(GIB, NOW), Reason.DEADLINE, read, NOW + DAY) == PartSize(GIB, NOW + DAY)
+    assert after_failure(held(PartSize(GIB, NOW)), Reason.DEADLINE, read, NOW + DAY) == PartSize(
+        GIB, NOW + DAY
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +137,7 @@ def test_deletes_are_read_with_one_data_file_as_with_many(read, is_least):
     part = PartSize(GIB, NOW)
 
     assert read.is_least == is_least
-    assert (after_failure(part, Reason.DEADLINE, read, NOW) == part) == is_least
+    assert (after_failure(held(part), Reason.DEADLINE, read, NOW) == part) == is_least
 
 
 def test_a_part_stays_what_one_data_file_takes_however_many_deletes_are_read_with_it():

@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "an end that has nothing to do with its size makes a job smaller",
         PART_SIZE,
-        "if reason not in TOO_LARGE or not read:",
-        "if not read:",
+        "if not _is_too_large(before, reason) or not read.bytes:",
+        "if not read.bytes:",
         TESTS + "test_no_other_end_makes_a_job_smaller_and_none_forgets_that_it_is",
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "another end of a job forgets that larger ones failed",
         "core/partition_backoff.py",
-        "after_failure(None if before is None else before.part, refusal.reason, read, now_ms)",
+        "after_failure(before, refusal.reason, read, now_ms)",
         "after_failure(None, refusal.reason, read, now_ms)",
         TESTS + "test_a_writer_that_comes_back_meanwhile_lets_no_job_grow",
     ),
@@ -104,5 +104,19 @@ MUTANTS = (
         "self.data_files + min(self.delete_files, 1)",
         "self.data_files + self.delete_files",
         TESTS + "test_a_part_stays_what_one_data_file_takes_however_many_deletes_are_read_with_it",
+    ),
+    Mutant(
+        "a job that somebody killed once is made smaller",
+        PART_SIZE,
+        "return before is not None and before.failures > 0 and ",
+        "return before is None or ",
+        TESTS + "test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed",
+    ),
+    Mutant(
+        "whatever failed before, a job that is killed is made smaller",
+        PART_SIZE,
+        ' and before.why.startswith(f"{Reason.KILLED}: ")',
+        "",
+        TESTS + "test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed",
     ),
 )

@@ -17,7 +17,7 @@ from isotherm.core.model.refusals import Reason
 from isotherm.core.units import DAY_MS
 
 TOO_LARGE = frozenset({Reason.DEADLINE, Reason.OUT_OF_MEMORY})
-"""Ends of a job of which a smaller one may do better."""
+"""Ends of a job of which a smaller one may do better, whatever was before."""
 GROWS_MS = 7 * DAY_MS
 FORGOTTEN_AFTER = 4
 """So many times it has grown."""
@@ -34,16 +34,28 @@ def allowed_bytes(part: PartSize | None, now_ms: int) -> int | None:
     return size_bytes
 
 
-def after_failure(before: PartSize | None, reason: Reason, read: JobRead, now_ms: int) -> PartSize | None:
+def after_failure(before: Hold | None, reason: Reason, read: JobRead, now_ms: int) -> PartSize | None:
     """What the next job may read after one that failed, and that was to read so much."""
-    if reason not in TOO_LARGE or not read.bytes:
-        return before
-    allowed = allowed_bytes(before, now_ms)
+    part = None if before is None else before.part
+    if not _is_too_large(before, reason) or not read.bytes:
+        return part
+    allowed = allowed_bytes(part, now_ms)
     if read.is_least:
         return None if allowed is None else PartSize(allowed, now_ms)
     # Of what was allowed too: deletes that name many files are read with a part of these as with all.
     least = read.bytes if allowed is None else min(read.bytes, allowed)
     return PartSize(max(least // 2, 1), now_ms)
+
+
+def _is_too_large(before: Hold | None, reason: Reason) -> bool:
+    """Whether a smaller job may end better.
+
+    Anybody may kill a process once. Twice in a row it is the kernel, because the machine's memory is short: where
+    `memory_bytes` is not set, or allows more than there is, nothing else ever says so.
+    """
+    if reason is not Reason.KILLED:
+        return reason in TOO_LARGE
+    return before is not None and before.failures > 0 and before.why.startswith(f"{Reason.KILLED}: ")
 
 
 def after_success(before: Hold, now_ms: int) -> Hold | None:

@@ -100,5 +100,5 @@ def setback(
         partition=partition,
         until_ms=now_ms + span_ms,
         failures=failures,
-        part=after_failure(None if before is None else before.part, refusal.reason, read, now_ms),
+        part=after_failure(before, refusal.reason, read, now_ms),
     )
