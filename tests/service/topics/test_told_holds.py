@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import replace
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.holds import Hold, HoldKind, PartSize
+from isotherm.core.part_size import GROWS_MS, allowed_bytes
 from isotherm.service.ports import Refused
 from isotherm.service.topics.holds import REFUSED_FOR_MS, TELL_FOR_S, Holds
 from isotherm.store import Ledger
@@ -54,6 +55,23 @@ def test_waits_that_were_over_long_ago_are_lifted_together_and_told_some_at_a_ti
 
     assert [ledger.holds(uuid) for uuid in "abcd"] == [[]] * 4
     assert topic.records == [("a/quarantine/{}", None), ("b/quarantine/{}", None)]
+
+
+def test_a_size_is_kept_as_long_as_it_says_something_however_long_its_wait_is_over():
+    """It went a week after the last job: whoever had one a month began with the whole partition each time."""
+    clock, ledger = Clock(), Ledger(None)
+    holds = holds_on(MemoryKeyedTopic([]), ledger, clock)
+    ended_ms = clock.now_ms()
+    part = PartSize(1000, ended_ms)
+    wait = Hold(HoldKind.QUARANTINE, "t", "", "", 1, PartitionKey("{}"), ended_ms, part=part)
+    ledger.hold(wait, told=True)
+    kept = []
+    for _ in range(4):
+        clock.advance(GROWS_MS / 1000)
+        holds.lift_old(lambda _: True)
+        kept.append([allowed_bytes(one.part, clock.now_ms()) for one in ledger.holds("t")])
+
+    assert kept == [[2000], [4000], [8000], []]
 
 
 def test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing(lab):

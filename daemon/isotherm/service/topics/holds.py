@@ -21,7 +21,7 @@ from isotherm.core.model.jobs import NOTHING_READ, JobRead
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
-from isotherm.core.part_size import after_success
+from isotherm.core.part_size import after_success, allowed_bytes
 from isotherm.core.partition_backoff import setback
 from isotherm.runtime.secrets import without_secrets
 from isotherm.service.ports import KeyedReading, KeyedTopic, Listener, NotAsked, Refused, Unavailable
@@ -81,7 +81,7 @@ MOST_SHOWN = 200
 REFUSED_FOR_MS = 3_600_000
 """What the broker did not take is tried again after this, or once it is another."""
 LIFTED_AFTER_MS = 7 * 86_400_000
-"""A partition's wait that has been over for so long says nothing of it any more."""
+"""A partition's wait that has been over for so long says nothing of it any more, but for how much its jobs may read."""
 LIFTED_AT_ONCE = 100
 """Such waits that one round lifts."""
 TELL_FOR_S = 2.0
@@ -230,7 +230,12 @@ class Holds:
 
         They may be gone for good, and their records would stay on the topic for ever.
         """
-        over = [hold for hold in self._ledger.over(self._now_ms() - LIFTED_AFTER_MS) if owns(hold.uuid)]
+        now_ms = self._now_ms()
+        over = [
+            hold
+            for hold in self._ledger.over(now_ms - LIFTED_AFTER_MS)
+            if owns(hold.uuid) and allowed_bytes(hold.part, now_ms) is None
+        ]
         for hold in over[:LIFTED_AT_ONCE]:
             self._lift(hold)
         if over:
