@@ -119,4 +119,19 @@ MUTANTS = (
         "",
         TESTS + "test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed",
     ),
+    Mutant(
+        "how much a partition's jobs may read is forgotten a week after the last one",
+        "service/topics/holds.py",
+        "if owns(hold.uuid) and allowed_bytes(hold.part, now_ms) is None",
+        "if owns(hold.uuid)",
+        "service/topics/test_told_holds.py::"
+        "test_a_size_is_kept_as_long_as_it_says_something_however_long_its_wait_is_over",
+    ),
+    Mutant(
+        "each job that goes well in parts is heard as a new hold",
+        "service/topics/holds.py",
+        "is_held=hold.holds(self._now_ms())",
+        "is_held=True",
+        "service/topics/test_holds_of_others.py::test_a_job_that_goes_well_in_parts_begins_no_hold_anywhere",
+    ),
 )

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import JobRead
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.topics.holds import Holds
 from isotherm.store import Ledger
@@ -53,6 +54,19 @@ def test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted(two):
     one.refresh(0)
 
     assert one.stops("t") is other.stops("t") is None
+
+
+def test_a_job_that_goes_well_in_parts_begins_no_hold_anywhere(two, heard):
+    """Its size is said again with each of them, to all."""
+    one, other = two
+    partition = PartitionKey("{}")
+    one.set_back(TableId("t", "shop.orders"), partition, Refusal(Reason.DEADLINE, "x"), 0, JobRead(9, 0, 900))
+    other.refresh(0)
+    one.went_well("t", partition)
+    other.refresh(0)
+
+    told = [change.is_held for change in heard if isinstance(change, seen.HoldChanged)]
+    assert told == [True, True, False, False]
 
 
 def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two, topics):

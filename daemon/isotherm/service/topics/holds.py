@@ -276,7 +276,8 @@ class Holds:
         hold = read_hold(key, value)
         if hold != known:
             self._ledger.hold(hold, told=True)
-            self._changed(hold, is_held=True)
+            # Where jobs of a partition go well in parts, their size is said again with each of them, and holds nothing.
+            self._changed(hold, is_held=hold.holds(self._now_ms()))
 
     def _known(self, key: str) -> Hold | None:
         """What was held under this key. Of a row that cannot be read its key alone counts, so that it is mended."""
