@@ -48,4 +48,11 @@ MUTANTS = (
         "pass",
         "telemetry/test_metrics.py::test_how_far_rewrites_are_is_shown_while_they_run",
     ),
+    Mutant(
+        "the time for which a job waited counts as time in which it read",
+        PROGRESS,
+        "self._seen[job.job_id].reads_since_s = now_s",
+        "pass",
+        TESTS + "test_the_time_for_which_a_job_waited_says_nothing_of_its_pace",
+    ),
 )

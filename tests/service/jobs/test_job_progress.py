@@ -60,6 +60,23 @@ def test_a_job_that_takes_long_is_in_the_log_once_a_minute() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "before", [Progress(unknown="it waits"), Progress()], ids=["its turn", "its process"]
+)
+def test_the_time_for_which_a_job_waited_says_nothing_of_its_pace(before: Progress) -> None:
+    progress = JobProgress()
+    for now_s in range(0, 3601, 5):
+        told(progress, [a_job("a")], {"a": before}, now_s)
+    lines = [
+        one
+        for now_s in range(3605, 3721, 5)
+        for one in told(progress, [a_job("a")], {"a": Progress(0, 5 * (now_s - 3600), 0, 0)}, now_s)
+        if isinstance(one, JobGoesOn)
+    ]
+
+    assert [(one.seconds - 3600, one.seconds_left) for one in lines] == [(60, 140), (120, 80)]
+
+
 def test_of_a_job_that_does_not_say_how_far_it_is_the_log_says_why() -> None:
     progress, far = JobProgress(), {"a": Progress(unknown="Spark has it")}
     told(progress, [a_job("a")], far, 0)

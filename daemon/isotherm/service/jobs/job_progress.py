@@ -25,6 +25,8 @@ class _Seen:
     rows: int
     """Of its data files: there may be ten thousand, so they are added up once."""
     log_at_s: float
+    reads_since_s: float
+    """Until it reads something, it waits for its turn, or for its process: that says nothing of its pace."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,9 @@ class JobProgress:
         self._seen = {
             job.job_id: self._seen.get(job.job_id) or _first_seen(job, now_s) for _, job in rewritten
         }
+        for _, job in rewritten:
+            if not far[job.job_id].bytes_read:
+                self._seen[job.job_id].reads_since_s = now_s
         for operation, job in rewritten:
             yield from self._log(operation, job, far[job.job_id], now_s)
         yield from self._sums([(operation, job, far[job.job_id]) for operation, job in rewritten])
@@ -71,7 +76,7 @@ class JobProgress:
         one.log_at_s = now_s + LOGGED_EVERY_S
         seconds, all_bytes = now_s - one.began_s, operation.bytes_planned
         share = None if far.unknown else share_of(far.bytes_read, all_bytes)
-        left = None if share is None else left_s(share, seconds)
+        left = None if share is None else left_s(share, now_s - one.reads_since_s)
         yield JobGoesOn(
             operation.table,
             operation.action,
@@ -114,4 +119,4 @@ class JobProgress:
 
 
 def _first_seen(job: CompactionJob, now_s: float) -> _Seen:
-    return _Seen(now_s, sum(file.rows for file in job.data_files), now_s + LOGGED_EVERY_S)
+    return _Seen(now_s, sum(file.rows for file in job.data_files), now_s + LOGGED_EVERY_S, now_s)
