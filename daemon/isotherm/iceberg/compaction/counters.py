@@ -71,9 +71,8 @@ class Counters:
         self.read(rows, bytes_read)
 
     def _tell(self) -> None:
-        NUMBERS.pack_into(
-            self._shared,
-            0,
+        # Not by `pack_into`, which makes the place zero before it fills it: whoever looked in between saw a job that began again.
+        self._shared[:] = NUMBERS.pack(
             self._rows_read,
             self._bytes_read,
             self._rows_passed + self._rows_written,
@@ -87,7 +86,7 @@ class Counters:
 
 def seen(shared: mmap.mmap) -> Progress:
     """The executor's side: how far it is now."""
-    return Progress(*NUMBERS.unpack_from(shared))
+    return Progress(*NUMBERS.unpack(shared[:]))
 
 
 def part_of(size_bytes: int, rows: int, start: int, end: int) -> int:
