@@ -10,7 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from isotherm.core.model.jobs import ExecutorName
+from isotherm.core.model.jobs import ExecutorName, OutputSpec
 from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.fields import FLOORS, RULES, Rule
 from isotherm.core.policy.json_schema import schema
@@ -31,6 +31,7 @@ KINDS = {
     int: "whole number",
     str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
+    OutputSpec: " or ".join(f"`{name}`" for name in OutputSpec),
     ExecutorName | None: " or ".join(f"`{name}`" for name in ExecutorName),
 }
 

@@ -64,10 +64,20 @@ class World:
         file = parse_yaml(f"{{tables: '*', {text}}}", "policy", PolicyFile)
         return resolve(TABLE.name, {}, [("policy", file)]).policy
 
-    def do_table(self, *kinds, source="timestamptz"):
-        """The fields of all partition specs, ever: `hour`, `day`, `month`, `bucket[4]`, `identity`, or `none`."""
+    def do_table(self, *kinds, source="timestamptz", now=None):
+        """The fields of all partition specs, ever: `hour`, `day`, `month`, `bucket[4]`, `identity`, or `none`.
+
+        With `now=day` that is the only one of the current spec; without it, all are.
+        """
         self.fields = tuple(
-            PartitionField(1000 + place, f"t_{kind.partition('[')[0]}", kind, source)
+            PartitionField(
+                1000 + place,
+                f"t_{kind.partition('[')[0]}",
+                kind,
+                source,
+                is_current=now in (None, kind),
+                source_id=1,
+            )
             for place, kind in enumerate(kinds)
             if kind != "none"
         )
@@ -176,6 +186,7 @@ class World:
             flights=tuple(self.flights),
             quarantined=self.quarantined,
             announced_sequence_number=10**9,
+            outputs=self.partitions,
         )
 
     def do_plan(self, what="partitions"):

@@ -199,6 +199,7 @@ class IcebergCatalog:
                     facts.manifests,
                     facts.metadata_bytes,
                     facts.needless_manifests,
+                    facts.has_undivided,
                 )
                 self._lists[loaded.table.uuid] = size
                 if len(self._lists) > MOST_LISTS:

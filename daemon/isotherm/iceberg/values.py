@@ -13,7 +13,6 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
-from pyiceberg.transforms import VoidTransform
 
 from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.manifests.reading import manifests_listed, read_manifest_list
@@ -32,13 +31,16 @@ from isotherm.contract.summary import (
     valid_through_of,
 )
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.planner.expirable import FOREVER_MS
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.iceberg.compaction.asked_order import kept_names
 from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.deletes import oldest_data
+from isotherm.iceberg.manifests.live import dividing_nothing
 from isotherm.iceberg.manifests.which_are_rewritten import needless
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
+from isotherm.iceberg.partition_fields import partition_fields, why_not_moved
 from isotherm.iceberg.refs import MOST_REF_ENDS, needed_until_ms, ref_ends
 from isotherm.iceberg.snapshots import (
     astray,
@@ -77,6 +79,7 @@ class ListSize:
     manifests: int
     bytes: int
     needless: int | None
+    has_undivided: bool = False
 
 
 def loaded_table(table: Table, name: str, known: ListSize | None = None) -> LoadedTable:
@@ -134,25 +137,20 @@ def _list_size(table: Table, known: ListSize | None) -> ListSize:
     manifests = read_manifest_list(table.io, head.manifest_list)
     size_bytes = sum(manifest.manifest_length for manifest in manifests)
     needed_less = needless(table.metadata, manifests)
-    return ListSize(head.manifest_list, version, len(manifests), size_bytes, needed_less)
+    return ListSize(
+        head.manifest_list,
+        version,
+        len(manifests),
+        size_bytes,
+        needed_less,
+        has_undivided=not dividing_nothing(table.metadata).isdisjoint(oldest_data(manifests)),
+    )
 
 
 def _facts(table: Table, listed: ListSize) -> TableFacts:
     metadata = table.metadata
-    fields: dict[int, PartitionField] = {}
-    current = {
-        part.field_id for part in metadata.spec().fields if not isinstance(part.transform, VoidTransform)
-    }
-    for spec in metadata.partition_specs:
-        for part in spec.fields:
-            if isinstance(part.transform, VoidTransform):
-                continue
-            field_id, source = part.field_id, _source_type(table, part.source_id)
-            is_current = field_id in current
-            fields[field_id] = PartitionField(
-                field_id, part.name, str(part.transform), source, is_current=is_current
-            )
-    chars = sum(len(f.name) + len(f.transform) + len(f.source_type) + CHARS_OF_FIELD for f in fields.values())
+    fields = partition_fields(metadata)
+    chars = sum(len(f.name) + len(f.transform) + len(f.source_type) + CHARS_OF_FIELD for f in fields)
     if chars + len(metadata.location) > MAX_FACTS_CHARS:
         raise UnreadableError(
             f"its location has more than {MAX_FACTS_CHARS} characters, with its {len(fields)} partition fields; "
@@ -167,7 +165,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         rewritten_by="" if theirs is None else rewriter_of(summary_of(theirs)),
         location=metadata.location,
         format_version=metadata.format_version,
-        fields=tuple(fields[field_id] for field_id in sorted(fields)),
+        fields=fields,
         default_spec_id=metadata.default_spec_id,
         properties=properties_of_use(metadata),
         manifests=listed.manifests,
@@ -182,6 +180,8 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         whole_until_ms=whole_until_ms(metadata),
         schemas=len(metadata.schemas),
         specs=len(metadata.partition_specs),
+        not_moved=why_not_moved(metadata),
+        has_undivided=listed.has_undivided,
     )
 
 
@@ -195,16 +195,6 @@ def properties_of_use(metadata: TableMetadata) -> dict[str, str]:
     if why := too_long(metadata.location, said):
         raise UnreadableError(why)
     return {name: said[name][:MOST_TEXT] for name in PROPERTIES_OF_USE if name in said}
-
-
-def _source_type(table: Table, source_id: int) -> str:
-    """Iceberg's name of a source column's type, also of one that was dropped since."""
-    for schema in reversed(table.metadata.schemas):
-        try:
-            return str(schema.find_type(source_id))
-        except ValueError:
-            continue
-    return "unknown"
 
 
 def _strays(metadata: TableMetadata) -> tuple[Astray, ...]:

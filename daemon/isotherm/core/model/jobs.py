@@ -23,6 +23,9 @@ MAX_JOB_BYTES = 10 * 1024**3
 MAX_JOB_FILES = 10_000
 """What one job rewrites at most, and what it merges at most: each file costs some ten milliseconds, in both engines."""
 
+MAX_OUTPUTS = 1000
+"""Partitions into which one job writes at most: each gets a file of its own, so a month in hours is enough."""
+
 MAX_JOB_OPENS = 10 * MAX_JOB_FILES
 """Files of a partition in which a job may look for the keys of equality deletes: some twenty minutes, where small files are
 fetched ahead."""
@@ -81,6 +84,10 @@ class Take:
     """So much of them, and MAX_JOB_FILES, but two files at least (one, with deletes). None: all."""
     through_number: int | None = None
     """Those alone that came with this sequence number or an earlier one, beside writers that go on to append. None: all."""
+    output_spec_id: int | None = None
+    """Those alone of other partition specs: what is written of them is of this one. None: of the spec of what is read."""
+    before_ms: int | None = None
+    """Of those the ones of which all rows lie before this event time. None: all."""
 
     @property
     def rewrites_data(self) -> bool:
@@ -128,6 +135,13 @@ class AskedOrder:
     keys: tuple[SortKey, ...]
     is_zorder: bool = False
     """Along a curve through all columns, instead of by one after the other."""
+
+
+class OutputSpec(StrEnum):
+    """The partition spec of new files: that of the files that are read, or the table's current one."""
+
+    OWN = "own"
+    CURRENT = "current"
 
 
 class ExecutorName(StrEnum):
@@ -191,6 +205,15 @@ class CompactionJob:
     executor: ExecutorName = ExecutorName.LOCAL
     window_id: str = ""
     """The window in which its writers leave the partition alone, which is hot otherwise."""
+    output_spec_id: int | None = None
+    """The partition spec of what it writes, where that is another than that of what it reads."""
+    outputs: tuple[PartitionKey, ...] = ()
+    """The partitions of that spec into which rows may go. Each was cold when the job began; a row of any other ends it."""
+
+    @property
+    def touched(self) -> tuple[PartitionKey, ...]:
+        """Every partition that its commit may touch."""
+        return tuple(dict.fromkeys((self.partition, *self.outputs)))
 
     @property
     def is_on_manifests(self) -> bool:
@@ -279,6 +302,8 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes]
     upper_bounds: Mapping[int, bytes]
     split_offsets: tuple[int, ...]
+    partition: PartitionKey | None = None
+    """In which it lies, where that is not the one that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ class PartitionField:
     """How a number or a text in it holds a time, where the policy says that it does (`policy.Epoch`)."""
     is_current: bool = True
     """Whether the default spec has it, so that what is written now is divided by it."""
+    source_id: int | None = None
+    """The source column's field id, or None where an older version did not keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +149,9 @@ class TableFacts:
     """In its metadata, the current one included; 0 where that is not known yet."""
     specs: int = 0
     """The same of partition specs."""
+    not_moved: str = ""
+    """Why files of older partition specs cannot be written in the current one, or empty where they can."""
+    has_undivided: bool = False
+    """Whether it has live files of a spec that divides nothing. Their partition's key is that of rows without a value, so it
+    does not tell."""
     confirmed_at_ms: int = 0

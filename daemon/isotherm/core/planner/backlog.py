@@ -65,6 +65,8 @@ def after(view: View, planned: Plan, policy: Policy, now_ms: int) -> View:
         key = request.decision.partition
         if key is None:
             view = _done(view, request, now_ms)
+        elif _all(request).output_spec_id is not None:
+            del partitions[key]  # what its rows make of other partitions is not worth another job, as a rule
         else:
             partitions[key] = rewritten(partitions[key], _all(request), target_bytes)
     return replace(view, partitions=partitions)

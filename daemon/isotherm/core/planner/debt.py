@@ -7,7 +7,7 @@ as it is. The score is debt divided by its threshold; 1.0 or more is due, and a 
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_OPENS, MERGED_FILE_BYTES, Take, keys_bytes
@@ -30,6 +30,7 @@ from isotherm.core.units import DAY_MS, size_text
 DELETE_RATIO = "compact.max_delete_ratio"
 POSITION_DELETES = "compact.max_position_deletes"
 EQUALITY_DELETES = "compact.max_equality_deletes"
+OUTPUT_SPEC = "compact.output_spec"
 
 SETTLED_AFTER_MS = 7 * DAY_MS
 """Who wrote to a partition of time last so long ago does not come back, as a rule: a mirror's orders are closed by then. What
@@ -79,6 +80,15 @@ class Debt:
     """The score of all delete rows at the most, once they are."""
     spared_ratio: float = 0.0
     """Files of fewer deleted rows may stay where deleted rows are what is due: then the partition is due no more."""
+    moves: Take | None = None
+    """What is to be written in the table's current partition spec: then nothing else is done."""
+
+    def moving(self, take: Take, why: str) -> "Debt":
+        """The same where all of it lies in an older spec, which speaks: whatever else is due is done with it."""
+        trigger = Trigger(
+            OUTPUT_SPEC, max(self.score, 1.0), f"it lies in an older partition spec, and goes {why}"
+        )
+        return replace(self, of_files=(trigger, *self.of_files), moves=take)
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
@@ -104,10 +114,12 @@ class Debt:
     @property
     def has_gain(self) -> bool:
         """Whether a job would leave fewer files or fewer deletes: never a job that changes nothing."""
-        return bool(self.of_deletes) or self.small_files > 1
+        return bool(self.of_deletes) or self.small_files > 1 or self.moves is not None
 
     def take(self, threshold: float, at_most_bytes: int | None) -> Take:
         """What a job would take: each work that reaches the threshold, and if none does the one that speaks."""
+        if self.moves is not None:
+            return replace(self.moves, at_most_bytes=at_most_bytes)
         speaks = min(threshold, self.score)
         takes_files = self.small_files > 1 and self.of_files[0].score >= speaks
         # A job that is there anyway takes them along, where that takes some requests from each reader.
@@ -137,7 +149,7 @@ class Debt:
 
     def files_alone(self, threshold: float, at_most_bytes: int | None) -> Take | None:
         """What a job would take of the small files, where they are due by themselves: deletes may not fit into a job."""
-        if self.small_files < 2 or self.of_files[0].score < threshold:
+        if self.moves is not None or self.small_files < 2 or self.of_files[0].score < threshold:
             return None
         return Take(below_bytes=self.below_bytes, at_most_bytes=at_most_bytes)
 
@@ -158,7 +170,7 @@ class Debt:
 
     def merge(self, at_most_bytes: int | None) -> Take | None:
         """What a job would take that merges deletes and rewrites no data, if they are due by themselves."""
-        if not self.can_merge or not self._merges(1.0):
+        if self.moves is not None or not self.can_merge or not self._merges(1.0):
             return None
         return Take(
             merges_deletes=True,

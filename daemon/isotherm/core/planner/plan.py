@@ -37,6 +37,7 @@ from isotherm.core.planner.job_size import (
     why_in_parts,
 )
 from isotherm.core.planner.minor import Old, advice, old_files
+from isotherm.core.planner.moving import NO_MOVE, Move, flying_into, move_of, moved_first
 from isotherm.core.planner.rest import REST_SCORE, ends, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank
@@ -47,7 +48,7 @@ from isotherm.core.policy.sort_text import why_not
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 51
+RULES = 52
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 NOTHING_SAID = Policy(
@@ -65,12 +66,14 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     policy = policy or NOTHING_SAID
     pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
+    flying |= flying_into(view, policy)
     asks = policy.compact.ask_writer is not None
     writers = granters(view.around, policy, now_ms) if asks else None
-    of_partitions = tuple(
+    each = (
         _decide(key, partition, view, policy, pace, writers, key in flying, now_ms)
         for key, partition in sorted(view.partitions.items())
     )
+    of_partitions = moved_first(view, each, now_ms)
     requests = [
         Request(
             view.table,
@@ -159,10 +162,10 @@ def _decide_compaction(
     threshold, schedule = pace.threshold(Action.COMPACT)
     hot, grant = _hot(key, partition, view, policy, now_ms)
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
-    full = owed_now(key, partition, policy, view, now_ms)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
-    if (old := beside.old) is not None:
-        full = debt(old.partition, policy.compact, format_version=view.facts.format_version)
+    old = beside.old
+    move = NO_MOVE if hot is not None or grant else move_of(key, partition, view, policy, now_ms)
+    full = _full(key, partition, old, move, policy, view, now_ms)
     owed = convertible(full, view.facts)
     allowed, later = limits(key, partition, owed, view, policy, grant, now_ms, is_beside=old is not None)
     take, rests_until_ms, owed_why = _take(
@@ -173,9 +176,10 @@ def _decide_compaction(
     stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, ends(key, partition, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        said = (kind, round(owed.score, 4), why, sooner(wake, stamp), job.files, job.bytes, saved, take)
-        window_id = "" if grant is None else grant.window_id
-        return Decision(Action.COMPACT, key, label(key, view.facts.fields), *said, window_id=window_id)
+        wake = sooner(wake, stamp, NEVER if move.hot is None else move.hot.wake)
+        said = (kind, round(owed.score, 4), why + move.said, wake, job.files, job.bytes, saved, take)
+        window = "" if grant is None else grant.window_id
+        return Decision(Action.COMPACT, key, label(key, view.facts.fields), *said, window_id=window)
 
     if (held := standstill(view, now_ms) or _off_or_running(policy, owed, is_flying=is_flying)) is not None:
         return verdict(*held)
@@ -186,7 +190,7 @@ def _decide_compaction(
         why = f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{not_then}{beside.why}"
         return verdict(Verdict.HOT, why, sooner(hot.wake, beside.wake))
     if (little := _too_little(owed, rests_until_ms, pace)) is not None:
-        return verdict(little[0], f"{little[1]}: {owed.why}{not_then}", little[2])
+        return verdict(move.kind or little[0], f"{little[1]}: {owed.why}{not_then}", little[2])
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
@@ -201,11 +205,27 @@ def _decide_compaction(
     )
     ripe = "minor" if old is not None else "cold and due" if grant is None else due_in(grant)
     if waits is not None:
-        why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
-        return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
+        wake = sooner(waits[1], until, beside.wake)
+        return verdict(Verdict.WAITING, f"{ripe}, but {waits[0]}: {owed_why}{beside.why}", wake)
     price = _price(job, take, allowed) + not_converted(full, take, threshold, allowed, view.facts)
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
+
+
+def _full(
+    key: PartitionKey,
+    partition: PartitionState,
+    old: Old | None,
+    move: Move,
+    policy: Policy,
+    view: View,
+    now_ms: int,
+) -> Debt:
+    """The debt of what may be done now: of old files alone beside writers, and with what is moved."""
+    if old is not None:
+        return debt(old.partition, policy.compact, format_version=view.facts.format_version)
+    owed = owed_now(key, partition, policy, view, now_ms)
+    return owed if move.take is None else owed.moving(move.take, move.why)
 
 
 def _hot(

@@ -93,6 +93,9 @@ class View:
     """Why nobody can say now who reads it, or None."""
     cluster_from_bytes: int | None = None
     """From which size on a job runs on a cluster, or None: there is none."""
+    outputs: Mapping[PartitionKey, PartitionState] | None = None
+    """The partitions of the current spec that are there, of those into which rows of older ones go. None where nobody looked,
+    as in a simulation: then nothing is moved."""
 
     @property
     def table(self) -> TableId:

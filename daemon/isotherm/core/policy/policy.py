@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from isotherm.core.model.jobs import Action, ExecutorName
+from isotherm.core.model.jobs import Action, ExecutorName, OutputSpec
 from isotherm.core.policy.cold_after import LEARNED, After
 from isotherm.core.policy.learned_counts import MaxPositionDeletes, MinFiles
 from isotherm.core.policy.sort_text import TABLE, SortText
@@ -187,6 +187,10 @@ class Compact(StrictModel):
     once the small ones are one. A number holds as it stands."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
+    output_spec: OutputSpec = OutputSpec.OWN
+    """The partition spec of new files. `own`: that of the files that are read. `current`: what lies in an older spec is
+    written in the table's current one, however few its files are, once its partition and all into which its rows go are cold;
+    where the current spec is a single field of time. For tables whose spec has changed, so that readers prune old data too."""
     executor: ExecutorName | None = None
     """Where jobs of this table run. By default their size says it (`executors.spark.from_bytes`). Of a
     daemon without a cluster all run on its own machine."""
