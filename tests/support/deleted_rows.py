@@ -27,9 +27,10 @@ def delete_row(lab, table, path, position, key, *, announce=True, says_of=False)
     _commit(lab, table, key, rows, announce, lower_bounds=bound, upper_bounds=bound)
 
 
-def delete_ids(lab, table, ids, key, *, announce=True):
+def delete_ids(lab, table, ids, key, *, announce=True, spec_id=0):
     """An equality-delete file, as a writer of upserts leaves it."""
-    _commit(lab, table, key, _by_id(ids), announce, **BY_ID)
+    table.refresh()
+    _commit_files(lab, table, [_file(table, key, _by_id(ids), spec_id, **BY_ID)], announce, spec_id)
 
 
 def delete_row_and_ids(lab, table, path, position, ids, key, *, announce=False):
@@ -53,7 +54,7 @@ def _commit(lab, table, key, rows, announce, **fields):
     _commit_files(lab, table, [_file(table, key, rows, **fields)], announce)
 
 
-def _file(table, key, rows, **fields):
+def _file(table, key, rows, spec_id=0, **fields):
     metadata = table.metadata
     place = f"{metadata.location}/data/deletes-{metadata.new_snapshot_id()}.parquet"
     with table.io.new_output(place).create() as out:
@@ -62,14 +63,14 @@ def _file(table, key, rows, **fields):
         3,
         file_path=place,
         file_format=FileFormat.PARQUET,
-        partition=partition_record(metadata, 0, key),
+        partition=partition_record(metadata, spec_id, key),
         record_count=rows.num_rows,
         file_size_in_bytes=len(table.io.new_input(place)),
         **{"content": DataFileContent.POSITION_DELETES, **fields},
     )
 
 
-def _commit_files(lab, table, files, announce):
+def _commit_files(lab, table, files, announce, spec_id=0):
     metadata, head = table.metadata, table.metadata.current_snapshot()
     snapshot_id, number = metadata.new_snapshot_id(), metadata.next_sequence_number()
     entries = [
@@ -82,7 +83,7 @@ def _commit_files(lab, table, files, announce):
         table.io,
         metadata,
         f"{metadata.location}/metadata/deletes-{snapshot_id}.avro",
-        0,
+        spec_id,
         ManifestContent.DELETES,
         snapshot_id,
         entries,

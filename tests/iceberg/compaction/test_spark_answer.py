@@ -3,10 +3,12 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.rewrite import attempt
@@ -107,3 +109,18 @@ def test_what_no_rewrite_of_the_job_would_say_is_not_believed(
 
     with pytest.raises(ValueError, match="a task answered with something else"):
         answered(json.dumps(told).encode(), job, description)
+
+
+def test_files_of_other_partitions_are_none_of_the_job_s(
+    job: CompactionJob, rewrite: Rewrite, description: str
+) -> None:
+    """Nobody moves what is only compacted; what is moved lies where it was cold."""
+    (file,) = rewrite.files
+    elsewhere = replace(rewrite, files=(replace(file, partition=PartitionKey('{"1001":7}')),))
+    moving = replace(job, output_spec_id=1, outputs=(PartitionKey('{"1001":6}'),))
+
+    for one, found in ((job, elsewhere), (moving, elsewhere), (moving, rewrite)):
+        with pytest.raises(ValueError, match="files of other partitions"):
+            answered(answer_of(found), one, description)
+    there = replace(moving, outputs=(PartitionKey('{"1001":7}'),))
+    assert answered(answer_of(elsewhere), there, description) == elsewhere

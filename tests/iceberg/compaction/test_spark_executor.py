@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
+from iceberg.compaction import test_moving as moving
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
@@ -55,6 +56,24 @@ def test_spark_writes_what_would_be_written_here_and_it_is_committed(
     assert commit(catalog, job, there).kind is OutcomeKind.DONE
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == rows
     assert [Path(file.path.removeprefix("file://")) for file in there.files] == on_disk(catalog, job)
+
+
+@pytest.mark.stack
+def test_what_is_moved_into_another_spec_is_written_there_too(
+    empty_catalog: Any, executor: SparkExecutor
+) -> None:
+    table = moving.hours_to_days(empty_catalog, moving.some(0, [1, 2]), moving.some(10, [1]))
+    before = moving.rows(table)
+    job = moving.moved(table, moving.hour(1))
+    assert isinstance(job, CompactionJob)
+    start(executor, empty_catalog, job)
+
+    there = ended(executor)[job.job_id]
+
+    assert isinstance(there, Rewrite), there
+    assert {moving.day(0)} == {file.partition for file in there.files}
+    assert commit(empty_catalog, job, there).kind is OutcomeKind.DONE
+    assert before == moving.rows(table)
 
 
 @pytest.mark.stack

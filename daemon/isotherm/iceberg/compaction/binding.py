@@ -6,6 +6,7 @@ came in between. What we cannot rewrite yet is refused here, with a word for met
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
@@ -26,6 +27,7 @@ from isotherm.core.policy.sort_text import NONE, TABLE
 from isotherm.iceberg.compaction.asked_order import asked_order
 from isotherm.iceberg.compaction.job_files import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
+from isotherm.iceberg.compaction.movable import Movable, movable, place_of
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_elsewhere, live_files
@@ -57,8 +59,7 @@ def bind(
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     What `take` does not name stays; so do files of other specs. Without a `spec_id` the spec of which it names the most
-    files is taken. `sort` is what new files are sorted by, as a policy says it.
-    Raises Stopped: so it was wanted.
+    files is taken. `sort` is what new files are sorted by, as a policy says it. Raises Stopped: so it was wanted.
     """
     if refusal := _refusal_of_table(metadata):
         return refusal
@@ -66,37 +67,48 @@ def bind(
     if isinstance(asked, Refusal):
         return asked
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
-    choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
+    moved = movable(metadata, io, snapshot, partition, live, take, is_stopped)
+    if isinstance(moved, Refusal):
+        return moved
+    choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take), moved)
     if refusal := (
         _refusal_of_choice(metadata, live, choice, take)
         or _refusal_elsewhere(metadata, io, snapshot, partition, live, choice, is_stopped)
     ):
         return refusal
-    return Bound(
-        CompactionJob(
-            job_id=job_id,
-            table=table,
-            partition=partition,
-            partition_label=partition_label,
-            spec_id=choice.spec_id,
-            base_snapshot_id=snapshot.snapshot_id,
-            base_sequence_number=snapshot.sequence_number or 0,
-            data_files=_ordered(choice.chosen),
-            delete_files=_ordered(choice.applicable),
-            staying=tuple(choice.staying()) if choice.is_merge else (),
-            bystanders=frozenset(entry.identity for entry in live if entry.identity not in choice.taken),
-            target_size_bytes=target_size_bytes,
-            policy_hash=policy_hash,
-            why=why,
-            destination=destination(metadata, choice.spec_id, partition),
-            beside_appends=take.through_number is not None,
-            merges_deletes=choice.is_merge,
-            converts_equality=bool(choice.converted),
-            sort_order_id=metadata.default_sort_order_id if sort == TABLE else 0,
-            asked_order=asked,
-        ),
-        sum(entry.kind is FileKind.DATA for entry in live),
+    job = CompactionJob(
+        job_id=job_id,
+        table=table,
+        partition=partition,
+        partition_label=partition_label,
+        spec_id=choice.spec_id,
+        base_snapshot_id=snapshot.snapshot_id,
+        base_sequence_number=snapshot.sequence_number or 0,
+        data_files=_ordered(choice.chosen),
+        delete_files=_ordered(choice.applicable),
+        staying=tuple(choice.staying()) if choice.is_merge else (),
+        bystanders=frozenset(entry.identity for entry in live if entry.identity not in choice.taken),
+        target_size_bytes=target_size_bytes,
+        policy_hash=policy_hash,
+        why=why,
+        destination=destination(metadata, choice.spec_id, partition),
+        beside_appends=take.through_number is not None,
+        merges_deletes=choice.is_merge,
+        converts_equality=bool(choice.converted),
+        sort_order_id=metadata.default_sort_order_id if sort == TABLE else 0,
+        asked_order=asked,
     )
+    return Bound(_moving(job, metadata, moved), sum(entry.kind is FileKind.DATA for entry in live))
+
+
+def _moving(job: CompactionJob, metadata: TableMetadata, moved: Movable | None) -> CompactionJob:
+    """The job, which writes in the current spec if it moves files."""
+    if moved is None:
+        return job
+    outputs = sorted({key for file in job.data_files for key in moved[file.identity]})
+    spec_id = metadata.default_spec_id
+    place = place_of(metadata, spec_id, outputs)
+    return replace(job, output_spec_id=spec_id, outputs=tuple(outputs), destination=place)
 
 
 def _oldest(io: FileIO, snapshot: Snapshot, take: Take) -> Mapping[int, int]:

@@ -9,13 +9,16 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 
+from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.core.model.tables import COMPACTED, WITH_ROW_IDS
 from isotherm.iceberg.compaction.commit_outcome import strangers
+from isotherm.iceberg.compaction.division import lies_elsewhere
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
+from isotherm.iceberg.partition_fields import partition_fields
 from isotherm.iceberg.snapshots import summary_of
 from isotherm.iceberg.unpublished import waits_to_be_published
 from isotherm.iceberg.values import name_mapping_of
@@ -69,6 +72,36 @@ def check_table(
     if name_mapping_of(metadata) != rewrite.name_mapping:
         # Files without field ids mean something else now, and what was written of them has ids.
         raise RefusalError(Reason.SCHEMA, f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
+
+
+def check_outputs(
+    job: CompactionJob, rewrite: Rewrite, metadata: TableMetadata, live: Iterable[LiveEntry]
+) -> None:
+    """Check that what was moved into another partition spec may lie where it is to lie.
+
+    New files have the starting sequence number, so no equality delete of before applies to them. One that came since would,
+    and it did not apply to the rows where they were: it is of another spec.
+
+    Raises:
+        RefusalError: it may not.
+    """
+    if job.output_spec_id is None:
+        return
+    if metadata.default_spec_id != job.output_spec_id:
+        why = f"partition spec {metadata.default_spec_id} is the current one by now, not {job.output_spec_id}"
+        raise RefusalError(Reason.SCHEMA, why)
+    outputs, fields = set(job.outputs), partition_fields(metadata)
+    for file in rewrite.files:
+        if file.partition not in outputs:
+            why = f"{file.path} lies in {file.partition}, which is none of the job's partitions"
+            raise RefusalError(Reason.MISMATCH, why)
+        if (elsewhere := lies_elsewhere(file, fields)) is not None:
+            raise RefusalError(Reason.MISMATCH, elsewhere)
+    for entry in live:
+        is_in_them = entry.kind is FileKind.EQUALITY_DELETES and entry.partition in outputs
+        if is_in_them and entry.sequence_number > job.base_sequence_number:
+            why = f"equality deletes came into {entry.partition}, which would apply to the rows: {entry.path}"
+            raise RefusalError(Reason.CONFLICT, why)
 
 
 def check_main(job: CompactionJob, metadata: TableMetadata, now_ms: int) -> None:

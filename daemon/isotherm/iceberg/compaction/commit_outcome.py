@@ -11,7 +11,7 @@ from isotherm.core.deletion import is_of_job
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
-from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.manifests.live import LiveEntry, live_files_of
 from isotherm.iceberg.snapshots import summary_of
 from isotherm.service.ports import GoOn, LoadedTable, TableMissing, Unavailable, without_end
 
@@ -77,7 +77,7 @@ def _settled(
     head = metadata.current_snapshot()
     live = []
     if head is not None and not job.is_on_manifests:  # which writes no file that could be live
-        live = live_files(metadata, table.io, head, job.partition, is_stopped=is_stopped)
+        live = live_files_of(metadata, table.io, head, job.touched, is_stopped=is_stopped)
     if any(is_of_job(entry.path, job.job_id) for entry in live):
         why = "its files are live; its snapshot is expired"
         return Outcome(job.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)

@@ -1,7 +1,7 @@
 """Which files of a partition a job takes: data, the deletes that it reads with them, and those that leave."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,8 @@ class Choice:
         """Where one file would become one file."""
         if len(self.chosen) + len(self.applicable) > 1 or self.converted or self.dead:
             return None
+        if self.chosen and take.output_spec_id is not None:
+            return None  # one file becomes one of another spec
         if self.elsewhere:
             why = f"{self.elsewhere} equality-delete files apply to older data of other partitions too, and stay until a job"
             return Refusal(Reason.NOTHING_TO_DO, f"{why} has rewritten that")
@@ -78,6 +80,7 @@ def choice_of(
     spec_id: int | None,
     take: Take,
     oldest: Mapping[int, int],
+    among: Collection[tuple[str, int | None]] | None = None,
 ) -> Choice:
     """What a job takes of a partition's live files.
 
@@ -87,6 +90,7 @@ def choice_of(
         spec_id: the spec of which it takes files. None: that of which it would take the most.
         take: what is wanted.
         oldest: the oldest data of every spec, by `oldest_data`, where deletes may leave.
+        among: the data files that may be rewritten. None: all.
     """
     deletes = [entry for entry in live if entry.kind in NAMED_BY_PATH]
     equality = [entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES]
@@ -95,6 +99,9 @@ def choice_of(
     own = [entry for entry in equality if entry.partition == partition]
     dead = _dead(every, [*deletes, *own], partition, oldest) if take.with_deletes else []
     wanted = _wanted(every, [*deletes, *equality], take, has_dead=bool(dead))
+    if among is not None:
+        wanted = [entry for entry in wanted if entry.identity in among]
+        spec_id = _spec_with_most_files(wanted)
     # Those that apply elsewhere too would stay, and become due again.
     gone, converts = DataFiles([]), own if take.converts_equality else []
     convertible = [one for one in converts if is_over(one, gone, partition, one.spec_id, oldest)]
@@ -121,7 +128,7 @@ def choice_of(
         if delete.identity in leaving or rewritten.may_be_named_by(delete)
     ]
     dead = [entry for entry in dead if entry.spec_id == spec_id]
-    if dead and len(chosen) == 1 and not applicable:
+    if dead and len(chosen) == 1 and not applicable and among is None:
         chosen = []
     return Choice(spec_id, data, deletes, chosen, applicable, merged, converted, dead, elsewhere)
 

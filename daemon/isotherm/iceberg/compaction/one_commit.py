@@ -16,11 +16,11 @@ from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Swap
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.commit_refusals import is_busy, is_lost_race, is_refusal
-from isotherm.iceberg.compaction.commit_checks import check_files, check_main, check_table
+from isotherm.iceberg.compaction.commit_checks import check_files, check_main, check_outputs, check_table
 from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.failures import DamagedError, damaged
 from isotherm.iceberg.compaction.patient_load import NOT_FOUND, PATIENCE_S, load_table
-from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, made_at, made_for
+from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot, beside, made_at, made_for
 from isotherm.iceberg.compaction.replaced_manifests import OneRefusedError
 from isotherm.iceberg.manifests.live import Known, LiveEntry, by_partition, live_files_of
 from isotherm.iceberg.manifests.reachability import last_sequence_number
@@ -55,8 +55,8 @@ class Commit:
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
-    asserted_schema_id: int | None = None
-    asserted_format: int = 0
+    asserted_beside: tuple[int | None, ...] = ()
+    """What else it asserts."""
     asserted_number: int = 0
     """The table's last sequence number when the last request was sent, whatever its end."""
     was_sent: bool = False
@@ -209,10 +209,8 @@ class Commit:
         if done := landed(table.metadata, self.swaps[0].job):
             return self._done(table, done)
         metadata = table.metadata
-        asserted = self.asserted_head_id, self.asserted_schema_id, self.asserted_format
-        # An upgrade refuses it where PyIceberg commits, and elsewhere its sequence number is one of another version.
-        now = metadata.current_snapshot_id, metadata.current_schema_id, metadata.format_version
-        if asserted != now and not self._is_older(metadata):
+        now = metadata.current_snapshot_id, beside(metadata)[: len(self.asserted_beside)]
+        if (self.asserted_head_id, self.asserted_beside) != now and not self._is_older(metadata):
             # The table has moved on without us. What was sent can land only if it comes back to where it was, by a
             # rollback; that is why what a request named is never deleted at once.
             self.asserted_head_id = None
@@ -231,7 +229,7 @@ class Commit:
         if self.is_on_manifests:
             return []
         try:
-            keys = {swap.job.partition for swap in self.swaps}
+            keys = {key for swap in self.swaps for key in swap.job.touched}
             return live_files_of(metadata, table.io, head, keys, self.known)
         except (FileNotFoundError, UnreadableError) as err:
             raise damaged(f"reading the manifests of snapshot {head.snapshot_id}", err) from err
@@ -260,6 +258,7 @@ class Commit:
                     check_main(job, table.metadata, self.now_ms)
                     continue
                 check_table(job, rewrite, table.metadata, of_partition[job.partition], self.now_ms)
+                check_outputs(job, rewrite, table.metadata, live)
                 check_files(rewrite, table.io)
             except RefusalError as err:
                 found[job.job_id] = err.refusal
@@ -296,7 +295,7 @@ class Commit:
             sent, began_s = sent + 1, self.clock_s()
             # From here on the request may land, whatever is answered and whenever.
             self.asserted_head_id, self.was_sent = base.current_snapshot_id, True
-            self.asserted_schema_id, self.asserted_format = base.current_schema_id, base.format_version
+            self.asserted_beside = beside(base)[: 3 if self.snapshot.moves else 2]
             self.asserted_number = last_sequence_number(base) or 0
             try:
                 answer = self.catalog.commit_table(table, requirements, made_at(updates, self.now_ms))

@@ -115,11 +115,11 @@ def project(
             arrays.append(_projected(batch.column(place), columns[place], field.field_type, arrow_field.type))
         else:
             value = constants.get(field.field_id, initial_default(field))
-            arrays.append(_repeated(value, batch.num_rows, arrow_field.type))
+            arrays.append(repeated(value, batch.num_rows, arrow_field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
-def _repeated(value: Any, rows: int, arrow: pa.DataType) -> pa.Array:
+def repeated(value: Any, rows: int, arrow: pa.DataType) -> pa.Array:
     """One value, or null, for each row."""
     if value is None:
         return pa.nulls(rows, type=arrow)
@@ -158,7 +158,7 @@ def _projected_struct(array: pa.Array, node: Node, target: StructType, arrow: pa
                 _projected(array.field(place), node.children[place], field.field_type, child.type)
             )
         else:
-            children.append(_repeated(initial_default(field), len(array), child.type))
+            children.append(repeated(initial_default(field), len(array), child.type))
     return pa.StructArray.from_arrays(children, fields=list(arrow), mask=array.is_null())
 
 

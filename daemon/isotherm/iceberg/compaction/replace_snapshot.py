@@ -16,6 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
+    AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetSnapshotRefUpdate,
@@ -64,6 +65,11 @@ class ReplaceSnapshot:
     def snapshot_id(self) -> int:
         """The same in every attempt; 0 before the first one."""
         return self.manifests.snapshot_id
+
+    @property
+    def moves(self) -> bool:
+        """Whether it puts files into another partition spec, which it asserts then."""
+        return any(swap.job.output_spec_id is not None for swap in self.swaps)
 
     def is_of_another_format(self, metadata: TableMetadata) -> bool:
         """Whether the table was upgraded since: what was written names no numbers that its readers ask for."""
@@ -153,6 +159,9 @@ class ReplaceSnapshot:
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=snapshot.parent_snapshot_id),
             AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         ]
+        if self.moves:
+            # Else a spec in which nothing lies yet might be replaced, and cleaned away, before this is heard.
+            requirements.append(AssertDefaultSpecId(default_spec_id=metadata.default_spec_id))
         if self.is_metastore:
             requirements.append(
                 AssertUnmoved(
@@ -198,3 +207,11 @@ def _made_at(snapshot: Snapshot, now_ms: int) -> Snapshot:
     summary = Summary(operation=Operation.REPLACE, **{**said, COMMITTED_AT: str(now_ms)})
     timestamp_ms = max(now_ms - BEHIND_MS, snapshot.timestamp_ms)
     return snapshot.model_copy(update={"timestamp_ms": timestamp_ms, "summary": summary})
+
+
+def beside(metadata: TableMetadata) -> tuple[int, int, int]:
+    """What a request asserts beside its head, the partition spec only where it moves files.
+
+    An upgrade refuses it where PyIceberg commits, and elsewhere its sequence number is one of another version.
+    """
+    return metadata.current_schema_id, metadata.format_version, metadata.default_spec_id

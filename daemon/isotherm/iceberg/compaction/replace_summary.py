@@ -62,8 +62,9 @@ def summary(
             after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
             if after >= 0:
                 totals[total] = str(after)
-    touched = 0 if of_manifests else len({swap.job.partition for swap in swaps})
-    partitions = {"changed-partition-count": str(touched)}
+    touched = {swap.job.partition for swap in swaps}
+    touched |= {file.partition or swap.job.partition for swap in swaps for file in swap.rewrite.files}
+    partitions = {"changed-partition-count": str(0 if of_manifests else len(touched))}
     ours = _whose(swaps, now_ms)
     return Summary(operation=Operation.REPLACE, **said, **partitions, **of_manifests, **totals, **ours)
 

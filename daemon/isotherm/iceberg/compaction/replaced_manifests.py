@@ -279,9 +279,14 @@ class ReplacedManifests:
         for swap in self.swaps:
             job, rewrite = swap.job, swap.rewrite
             partition = partition_record(table.metadata, job.spec_id, job.partition)
-            data = found.setdefault((ManifestContent.DATA, job.spec_id), [])
+            data_spec_id = job.spec_id if job.output_spec_id is None else job.output_spec_id
+            data = found.setdefault((ManifestContent.DATA, data_spec_id), [])
             number, order = job.base_sequence_number, rewrite.sort_order_id
-            data += [added(file, partition, self.snapshot_id, number, order) for file in rewrite.files]
+            for file in rewrite.files:
+                where = partition
+                if file.partition is not None:
+                    where = partition_record(table.metadata, data_spec_id, file.partition)
+                data.append(added(file, where, self.snapshot_id, number, order))
             deletes = found.setdefault((ManifestContent.DELETES, job.spec_id), [])
             number = _deleted_at(job)
             deletes += [

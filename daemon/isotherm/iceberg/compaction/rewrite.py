@@ -8,7 +8,7 @@ deletes name: memory does not grow with the partition. Files get names that foll
 may be killed at any moment.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
@@ -23,6 +23,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
 from isotherm.clients.storage import properties_with_retries
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
@@ -31,6 +32,13 @@ from isotherm.iceberg.compaction.counters import NOBODY, Told, part_of
 from isotherm.iceberg.compaction.curve import Curve
 from isotherm.iceberg.compaction.delete_files import merged_deletes
 from isotherm.iceberg.compaction.deleted_rows import Deleted, deleted_rows
+from isotherm.iceberg.compaction.division import (
+    ByPartition,
+    DividedOutput,
+    Division,
+    lies_elsewhere,
+    told_of,
+)
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import in_turn
 from isotherm.iceberg.compaction.names import data_location
@@ -40,6 +48,7 @@ from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, o
 from isotherm.iceberg.compaction.sorting import Comparing, Ordering, Sorted
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.partition_values import partition_record
+from isotherm.iceberg.partition_fields import partition_fields
 from isotherm.iceberg.row_ids import filled, with_row_ids
 from isotherm.iceberg.values import name_mapping_of
 from isotherm.parquet.output import NewFile, Output
@@ -73,11 +82,13 @@ def rewrite(
     deleted = deleted_rows(io, job, metadata, constants, sums)
     told.read(0, job.read_bytes - sum(file.size_bytes for file in job.data_files))
     ordering = _ordering(io, job, metadata, constants)
-    passed = NONE_PASSED if ordering else pass_through(io, job, metadata, deleted, sums, told)
+    division = Division.of(job, metadata, constants)
+    passed = NONE_PASSED if ordering or division else pass_through(io, job, metadata, deleted, sums, told)
     rest = {number: file for number, file in enumerate(job.data_files) if number not in passed.numbers}
     live_rows = sum(file.rows - deleted.count(file) for file in rest.values())
-    output = _output(io, job, metadata, rest.values(), live_rows, len(passed.files))
-    anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, ordering, told)
+    output = _output(io, job, metadata, rest.values(), live_rows, len(passed.files), division)
+    order = ordering if division is None else ByPartition(division, ordering)
+    anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, order, told)
     written, found = [*passed.files, *anew], [*passed.found, *found]
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
@@ -121,7 +132,7 @@ def _rewritten(
     constants: Mapping[int, Any],
     deleted: Deleted,
     sums: RowSums,
-    output: Output,
+    output: Output | DividedOutput,
     ordering: Comparing | None,
     told: Told,
 ) -> tuple[list[WrittenFile], list[Tally]]:
@@ -129,7 +140,7 @@ def _rewritten(
     schema, mapping = metadata.schema(), metadata.name_mapping()
     wanted = {field.field_id for field in schema.fields}
     in_order = None if ordering is None else Sorted(ordering, output.arrow)
-    put = output.write if in_order is None else in_order.add
+    put = _putting(output, in_order)
     found: list[Tally] = []
     try:
         near = in_turn(io, list(files.values()))
@@ -155,13 +166,26 @@ def _rewritten(
                 told.written(*output.so_far)
             files_written = output.finish()
             told.written(*output.so_far)
-            return [_as_written(file) for file in files_written], found
+            return _as_written(files_written, output), found
     except BaseException:
         output.abandon()
         raise
     finally:
         if in_order is not None:
             in_order.close()
+
+
+def _putting(output: Output | DividedOutput, in_order: Sorted | None) -> Callable[[pa.RecordBatch], None]:
+    """Where rows go as they are read."""
+    add = output.write if in_order is None else in_order.add
+    if not isinstance(output, DividedOutput):
+        return add
+
+    def counted(rows: pa.RecordBatch) -> None:
+        output.count(rows)
+        add(rows)
+
+    return counted
 
 
 def _together(files: Mapping[int, LiveFile], columns: int) -> Iterator[dict[int, LiveFile]]:
@@ -217,27 +241,42 @@ def _output(
     files: Collection[LiveFile],
     live_rows: int,
     first_number: int,
-) -> Output:
+    division: Division | None,
+) -> Output | DividedOutput:
     """For so many rows of some files. The files of the job's that are written already have the numbers below the first."""
     rows = sum(file.rows for file in files)
-    return Output(
-        io,
-        metadata,
-        lambda number: data_location(job, metadata, first_number + number),
-        job.target_size_bytes,
-        expected_rows=live_rows,
-        bytes_per_row=sum(file.size_bytes for file in files) / max(rows, 1),
-    )
+
+    def made(expected_rows: int, first: int) -> Output:
+        return Output(
+            io,
+            metadata,
+            lambda number: data_location(job, metadata, first + number),
+            job.target_size_bytes,
+            expected_rows=expected_rows,
+            bytes_per_row=sum(file.size_bytes for file in files) / max(rows, 1),
+        )
+
+    return made(live_rows, first_number) if division is None else DividedOutput(division, made)
 
 
 def _read_back(io: FileIO, metadata: TableMetadata, written: Sequence[WrittenFile]) -> list[Tally]:
-    """What storage gives back of each file that was written."""
+    """What storage gives back of each file that was written, which must lie in the partition for which it was."""
     sums = RowSums(metadata.schema(), None, locations=[file.path for file in written])
-    return [sums.verified(io, file) for file in written]
+    fields, schema = partition_fields(metadata), metadata.schema()
+    for file in written:
+        if file.partition is not None and (why := lies_elsewhere(file, fields)):
+            raise RefusalError(Reason.MISMATCH, why)
+    return [sums.verified(io, told_of(file, fields, schema)) for file in written]
 
 
-def _as_written(file: NewFile) -> WrittenFile:
-    return WrittenFile(file.path, file.size_bytes, file.rows, **asdict(file.statistics))
+def _as_written(files: Sequence[NewFile], output: Output | DividedOutput) -> list[WrittenFile]:
+    partitions: Sequence[PartitionKey | None] = [None] * len(files)
+    if isinstance(output, DividedOutput):
+        partitions = output.partitions
+    return [
+        WrittenFile(file.path, file.size_bytes, file.rows, **asdict(file.statistics), partition=partition)
+        for file, partition in zip(files, partitions, strict=True)
+    ]
 
 
 def attempt(

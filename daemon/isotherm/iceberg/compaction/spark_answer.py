@@ -83,6 +83,9 @@ def _problems(found: Rewrite, job: CompactionJob, metadata: TableMetadata) -> It
         metadata.format_version >= WITH_ROW_IDS,
         job.sort_order_id,
     )
+    may_lie_in = set(job.outputs) if job.output_spec_id is not None else {None}
+    if not {file.partition for file in found.files} <= may_lie_in:
+        yield "files of other partitions"
     if told != known:
         yield "another job, schema, or order"
     if found.rows_deleted and not job.delete_files:

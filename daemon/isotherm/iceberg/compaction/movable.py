@@ -1,0 +1,122 @@
+"""Which files of older partition specs may be written in the current one, and into which of its partitions their rows go.
+
+As their partition and the bounds of their rows say it. What a bound says may be wrong: each row is held against the partitions
+that are named here when it is written (`division`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.jobs import MAX_OUTPUTS, Destination, Take
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.older_specs import WITHOUT_VALUE, of_ordinals, only_field, ordinal, outputs_of
+from isotherm.core.units import clock_text
+from isotherm.iceberg.compaction.job_files import in_order
+from isotherm.iceberg.compaction.names import destination
+from isotherm.iceberg.manifests.live import LiveEntry
+from isotherm.iceberg.manifests.time_ranges import TimeRange, time_ranges
+from isotherm.iceberg.partition_fields import partition_fields, why_not_moved
+from isotherm.iceberg.stopping import IsStopped
+
+_File = tuple[str, int | None]
+Movable = Mapping[_File, Sequence[PartitionKey]]
+"""The files that one job may move, and the partitions into which the rows of each go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stays:
+    """A file stays for now."""
+
+    is_young: bool
+    """It has rows of a time that is not over. Else its manifest does not tell enough of it."""
+
+
+def movable(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    live: Iterable[LiveEntry],
+    take: Take,
+    is_stopped: IsStopped,
+) -> Movable | Refusal | None:
+    """The files of a partition that a job may move: the oldest, as far as they go into no more partitions than it may write.
+
+    Returns None where nothing is to be moved, or why nothing can be.
+    """
+    if take.output_spec_id is None:
+        return None
+    if take.output_spec_id != metadata.default_spec_id or (why := why_not_moved(metadata)):
+        why = (
+            why
+            if take.output_spec_id == metadata.default_spec_id
+            else "another partition spec is current by now"
+        )
+        return Refusal(Reason.SCHEMA, why)
+    fields = partition_fields(metadata)
+    field = only_field(fields)
+    if field is None or field.source_id is None:
+        return Refusal(Reason.SCHEMA, "the current partition spec has no single field by now")
+    by_key = outputs_of(partition, fields)
+    told = time_ranges(metadata, io, snapshot, partition, field.source_id, is_stopped)
+    older = [
+        entry for entry in live if entry.kind is FileKind.DATA and entry.spec_id != metadata.default_spec_id
+    ]
+    found: dict[_File, Sequence[PartitionKey]] = {}
+    named: set[PartitionKey] = set()
+    staying: list[_Stays] = []
+    for entry in sorted(older, key=in_order):
+        outputs = _outputs(field, told[entry.path], by_key, take.before_ms)
+        if isinstance(outputs, _Stays):
+            staying.append(outputs)
+        elif len(named | set(outputs)) <= MAX_OUTPUTS:
+            named |= set(outputs)
+            found[entry.identity] = outputs
+        elif not found:
+            staying.append(_Stays(is_young=False))
+    return found or _refusal(staying, take.before_ms)
+
+
+def _outputs(
+    field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, before_ms: int | None
+) -> Sequence[PartitionKey] | _Stays:
+    """The partitions into which the rows of one file go."""
+    if told.first_ms is None or told.last_ms is None:
+        return _Stays(is_young=False) if by_key is None else by_key
+    if before_ms is not None and told.last_ms >= before_ms:
+        return _Stays(is_young=True)
+    by_rows = of_ordinals(field, ordinal(told.first_ms, field), ordinal(told.last_ms, field))
+    if by_key is not None:
+        # Where they speak against each other, a row says which of them is wrong.
+        return [key for key in by_rows if key in set(by_key)] or by_key
+    return [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
+
+
+def _refusal(staying: Sequence[_Stays], before_ms: int | None) -> Refusal:
+    """Why no file can be moved."""
+    if not staying:
+        return Refusal(Reason.NOTHING_TO_DO, "no file of an older partition spec is in it")
+    young = sum(one.is_young for one in staying)
+    unknown = len(staying) - young
+    parts = (
+        [f"{young} hold rows from {clock_text(before_ms or 0)} on, where nothing is sure to be cold"]
+        if young
+        else []
+    )
+    if unknown:
+        parts.append(f"of {unknown} it is not known into which partitions they go, or they are too many")
+    why = f"{len(staying)} files of older partition specs: {', and '.join(parts)}"
+    return Refusal(Reason.NOTHING_TO_DO, why)
+
+
+def place_of(metadata: TableMetadata, spec_id: int, outputs: Sequence[PartitionKey]) -> Destination:
+    """Where what is moved is written: in its partition's folder, or where they are many in none. No reader goes by it."""
+    place = destination(metadata, spec_id, outputs[0])
+    return place if len(outputs) == 1 else Destination(place.location, "", place.properties)
