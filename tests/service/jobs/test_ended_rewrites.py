@@ -87,6 +87,25 @@ def test_only_what_is_of_one_table_policy_and_partition_each_goes_together(three
     assert beside(bystanders=frozenset((f"{number}", None) for number in range(10_000)))[0] <= {third}
 
 
+def test_a_move_and_a_compaction_of_where_it_goes_have_commits_of_their_own(three):
+    """Two that move rows into one partition may share one."""
+    running, rewrites = three
+    (first, (_, job)), (second, (_, other)), (third, _) = running.items()
+    day = PartitionKey('{"1001":7}')
+
+    def beside(first_outputs=(), second_outputs=(), **changes):
+        ended = Ended()
+        ended.extend(rewrites.items(), 100.0)
+        ended.pop(first)
+        changed = running | {second: (None, replace(other, outputs=second_outputs, **changes))}
+        found = ended.pop_beside(replace(job, outputs=first_outputs), changed)
+        return {swap.job.job_id for swap in found}
+
+    assert beside((day,), (day,)) == {second, third}
+    assert beside((day,), partition=day) == {third}
+    assert beside((), (job.partition,)) == {third}
+
+
 def test_a_commit_has_no_more_jobs_than_are_looked_through_quickly(three):
     running, rewrites = three
     first, job, rewrite = next(iter(running)), running[next(iter(running))][1], next(iter(rewrites.values()))

@@ -1,12 +1,16 @@
 """Which foreign events and intents end a job that runs: those that touch its partition, and no others."""
 
+from collections.abc import Collection
+
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.topics.events_to_state import Touched
 
 
-def disturbance(touched: Touched, partition: PartitionKey | None, *, is_beside: bool) -> Refusal | None:
-    """Why a job on a partition of the touched table must end, or None where it may go on.
+def disturbance(
+    touched: Touched, partitions: Collection[PartitionKey | None], *, is_beside: bool
+) -> Refusal | None:
+    """Why a job on some partitions of the touched table must end, or None where it may go on.
 
     An append ends no job that runs beside appends. Anything else in its table does.
     """
@@ -18,6 +22,6 @@ def disturbance(touched: Touched, partition: PartitionKey | None, *, is_beside: 
     if touched.partitions is None:
         # Perhaps it writes another one, so this partition is not to blame.
         return Refusal(Reason.INTENT, "a writer may write it: it did not say which partitions it writes")
-    if partition in touched.partitions:
+    if any(partition in touched.partitions for partition in partitions):
         return Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
     return None

@@ -7,10 +7,11 @@ the tenure under which it began (`table_ownership`). What may stand against its 
 `ended_rewrites`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import (
     NOTHING_READ,
@@ -151,6 +152,9 @@ class Compactions(RunningCompactions):
             self.operations.end(replace(operation, bytes_planned=0), Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
             return False
+        if bound.job.outputs and (hot := self.last_look.hot(bound.job)) is not None:
+            # Where its rows go is known by now, of files whose partition does not tell.
+            return self._start(operation, loaded, hot)
         window_id, uuid = self._windowed.get(operation.job_id, ""), operation.table.uuid
         job = replace(bound.job, executor=operation.executor, window_id=window_id)
         files = len(job.data_files) + len(job.delete_files)
@@ -163,7 +167,7 @@ class Compactions(RunningCompactions):
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)
-        self.fold.touch(uuid, [job.partition])
+        self.fold.touch(uuid, job.touched)
         table, action, label = operation.table, operation.action, operation.label
         self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
         return True
@@ -260,7 +264,7 @@ class Compactions(RunningCompactions):
         """The end of a compaction, whatever it was. `is_followed`: the table is known as its commit has left it."""
         rewrite = self._let_go(job.job_id)
         uuid, name = operation.table.uuid, operation.table.name
-        self.fold.touch(uuid, [job.partition])
+        self.fold.touch(uuid, job.touched)
         if outcome.kind is OutcomeKind.DONE:
             self.holds.went_well(uuid, job.partition)
             self.deletions.mark_leftovers(job, outcome.leftovers)
@@ -306,8 +310,13 @@ class Compactions(RunningCompactions):
         for one in touched:
             for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:
                 is_beside = operation.job_id in self._beside
-                if (ended := disturbance(one, operation.partition, is_beside=is_beside)) is not None:
+                if (ended := disturbance(one, self._touched(operation), is_beside=is_beside)) is not None:
                     self._cancel(operation, ended)
+
+    def _touched(self, operation: Operation) -> Collection[PartitionKey | None]:
+        """The partitions that a job may touch; where it is not bound yet, as far as that is known."""
+        running = self._running.get(operation.job_id)
+        return (operation.partition,) if running is None else running[1].touched
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""

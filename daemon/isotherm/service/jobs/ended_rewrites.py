@@ -81,7 +81,7 @@ class Ended:
         Of a table without partitions nothing does: deletes of its files may apply to others, too.
         """
         found: list[Swap] = []
-        partitions, files = {UNPARTITIONED, job.partition}, _files(job)
+        partitions, files, outputs = {UNPARTITIONED, job.partition}, _files(job), set(job.outputs)
         if job.partition == UNPARTITIONED:
             return found
         for job_id, (result, _) in tuple(self._results.items()):
@@ -89,12 +89,15 @@ class Ended:
                 continue
             other = running[job_id][1]
             is_alike = (job.table.uuid, job.policy_hash) == (other.table.uuid, other.policy_hash)
-            if not is_alike or other.partition in partitions:
+            # Two may move rows into one partition, but none into one that another rewrites.
+            is_apart = other.partition not in partitions | outputs and partitions.isdisjoint(other.outputs)
+            if not (is_alike and is_apart):
                 continue
             files += _files(other)
             if len(found) + 1 >= MOST_JOBS or files > MOST_FILES:
                 break
             partitions.add(other.partition)
+            outputs.update(other.outputs)
             found.append(Swap(other, result))
             del self._results[job_id]
         return found

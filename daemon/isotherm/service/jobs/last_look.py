@@ -115,7 +115,7 @@ class LastLook:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or job.is_on_manifests:
             return None
-        hot = self.verdicts.why_hot(
+        hot = self.verdicts.why_output_hot(row, job, resolved.policy) or self.verdicts.why_hot(
             row,
             job.partition,
             resolved.policy,

@@ -9,16 +9,19 @@ from dataclasses import dataclass, replace
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Decision, Plan, Request, Verdict
-from isotherm.core.model.jobs import Action, ExecutorName
+from isotherm.core.model.jobs import Action, CompactionJob, ExecutorName, OutputSpec
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.model.windows import Grant
 from isotherm.core.observations import TablePlanned
+from isotherm.core.older_specs import is_older, outputs_of
 from isotherm.core.partition_state import PartitionState
+from isotherm.core.partitions import label
 from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.expirable import reader_lags
 from isotherm.core.planner.job_size import job_bytes
 from isotherm.core.planner.minor import why_not
+from isotherm.core.planner.moving import output_hot
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
@@ -133,7 +136,19 @@ class Verdicts:
             cluster_from_bytes=self._cluster_from_bytes,
             readers=self._ledger.positions(uuid) if whole else (),
             readers_unknown=self._ledger.why_readers_unknown() if whole else None,
+            outputs=self._outputs(row, partitions),
         )
+
+    def _outputs(
+        self, row: TableRow, partitions: Mapping[PartitionKey, PartitionState]
+    ) -> Mapping[PartitionKey, PartitionState]:
+        """The partitions into which rows of some others are to be moved, as far as they are there."""
+        resolved = self.policy_of(row) if partitions else None
+        if resolved is None or resolved.policy.compact.output_spec is OutputSpec.OWN:
+            return {}
+        older = [key for key in partitions if is_older(key, row.facts)]
+        keys = {output for key in older for output in outputs_of(key, row.facts.fields) or ()}
+        return self._fold.states(row.state.table.uuid, keys) if keys else {}
 
     def decide(
         self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False, in_round: bool = True
@@ -265,6 +280,18 @@ class Verdicts:
             return None if hot is None else hot.why
         return why_not(partition, row.state, policy, hot, now_ms)
 
+    def why_output_hot(self, row: TableRow, job: CompactionJob, policy: Policy) -> str | None:
+        """Why a partition is hot at this moment into which a job moves rows, or None where all are cold."""
+        if not job.outputs:
+            return None
+        states = self._fold.states(row.state.table.uuid, job.outputs)
+        around, now_ms = self.view(row, (), partitions={}, whole=False).around, self._now_ms()
+        for key in job.outputs:
+            hot = output_hot(key, states.get(key), around, policy.cold, now_ms, job.read_bytes)
+            if hot is not None:
+                return f"its rows go into {label(key, row.facts.fields)}: {hot.why}"
+        return None
+
     def report(self, row: TableRow, decided: Decided) -> TablePlanned:
         """How the table stands, for metrics."""
         tally = self._fold.tally(row.state.table.uuid)
@@ -311,4 +338,5 @@ def verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
     """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
     said = tuple(facts.properties.get(name) for name in PROPERTIES)
     converts = why_not_converted(facts) is None
-    return facts.format_version, facts.unsupported, facts.sortable, facts.fields, said, converts
+    moves = facts.not_moved, facts.has_undivided
+    return facts.format_version, facts.unsupported, facts.sortable, facts.fields, said, converts, *moves

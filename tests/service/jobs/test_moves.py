@@ -1,0 +1,243 @@
+"""Old partition specs on real tables: what is cold is written in the current one, and nothing goes where writers are."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.transforms import BucketTransform, DayTransform
+
+from isotherm.audit.evidence import ColdRule, Judged
+from isotherm.audit.evidence_reader import commits_of, compared
+from isotherm.audit.promises import cold_only, same_rows
+from isotherm.contract.events import Intent, encode
+from isotherm.contract.identity import UNPARTITIONED, partition_key
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.planner.plan import plan
+from isotherm.iceberg.manifests.live import live_files
+from isotherm.runtime.clock import now_ms
+from isotherm.service.topics.events_to_state import Touched
+from support.audited import history
+from support.lab import (
+    EAGER,
+    HOURS,
+    START,
+    Lab,
+    believed,
+    counted,
+    settle,
+    started,
+    until_a_job_runs,
+    uuid_of,
+    wait_for_children,
+)
+
+MOVING = EAGER.replace("min_files: 3", "min_files: 3, output_spec: current")
+DAY, FIRST_DAY, FIRST_HOUR = 24, int(START.timestamp()) // 86_400, int(START.timestamp()) // 3600
+
+
+def hour(number):
+    return partition_key({1000: FIRST_HOUR + number})
+
+
+def day(number, field_id=1001):
+    return partition_key({field_id: FIRST_DAY + number})
+
+
+def by_days(lab, *hours, spec=HOURS, transform=None, name="at_day"):
+    """A table that was written at some hours, and is divided by days from then on."""
+    table = lab.create(spec=spec)
+    for one in hours:
+        lab.append(table, one)
+    with table.update_spec() as update:
+        for part in table.spec().fields:
+            update.remove_field(part.name)
+        update.add_field("at", transform or DayTransform(), name)
+    return table.refresh()
+
+
+def rows(table):
+    return sorted(table.refresh().scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+def older(table):
+    metadata = table.refresh().metadata
+    live = live_files(metadata, table.io, metadata.current_snapshot())
+    return {one.partition for one in live if one.spec_id != metadata.default_spec_id}
+
+
+def ours(table):
+    return [one for one in table.refresh().snapshots() if JOB_ID in one.summary.additional_properties]
+
+
+def decision(service, table, key):
+    uuid = uuid_of(table)
+    row = service.fold.table(uuid)
+    view = service.verdicts.view(row, (), partitions=service.fold.states(uuid, [key]), whole=False)
+    (found,) = plan(view, service.verdicts.policy_of(row).policy, service.now_ms()).of_partitions
+    return found
+
+
+def intent_on(table, *keys):
+    uuid, until_ms = uuid_of(table), now_ms() + 10**11
+    intent = Intent(
+        table_uuid=uuid,
+        table="shop.orders",
+        intent_id="i",
+        writer="w",
+        state="open",
+        at_ms=now_ms(),
+        expires_at_ms=until_ms,
+        partitions=keys,
+    )
+    return encode(intent)[1]
+
+
+def test_old_hours_go_into_days_once_these_are_cold(tmp_path):
+    """However few their files are; the state is what a scan finds, and the audit finds nothing hot."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 2, 30, 30, 75)
+    before = rows(table)
+    for at in (4 * DAY, 4 * DAY + 1, 4 * DAY + 2):
+        lab.append(table, at)
+    service = lab.settled()
+
+    assert older(table) == {hour(75)}
+    assert rows(table)[: len(before)] == before
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    assert {day(0), day(1), day(4), hour(75)} == set(lab.scan())
+    # What waits says for what.
+    waits = decision(service, table, hour(75))
+    assert Verdict.HOT is waits.verdict
+    assert "it stays in an older partition spec: its rows go into at_day=2026-01-04, hot: " in waits.why
+    # Then the stream goes on.
+    lab.append(table, 7 * DAY)
+    lab.append(table, 8 * DAY)
+    settle(service)
+    assert not older(table)
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    moves = len(ours(table))
+    settle(service)
+    assert moves == len(ours(table))
+
+
+def test_without_the_policy_they_stay(tmp_path):
+    lab = Lab(tmp_path)
+    table = by_days(lab, 1, 2, 30)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    lab.settled()
+
+    assert older(table) == {hour(1), hour(2), hour(30)}
+    assert not ours(table)
+
+
+def test_a_spec_that_is_no_time_is_said(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 1, 1, 1, 9, 9, 9, transform=BucketTransform(2), name="b")
+    service = lab.settled()
+
+    # Compacted as ever, in its own spec.
+    assert (1, older(table)) == (len(ours(table)), {hour(1), hour(9)})
+    why = decision(service, table, hour(1)).why
+    said = "it stays in an older partition spec: b, the field of the current one, is no time (bucket[2] of timestamptz)"
+    assert said in why, why
+
+
+def test_what_was_not_divided_goes_as_far_as_its_time_is_over(tmp_path):
+    """Its key tells no time, so its files do."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 30, 31, 4 * DAY, spec=UNPARTITIONED_PARTITION_SPEC)
+    before = rows(table)
+    lab.append(table, 4 * DAY + 1)
+    lab.append(table, 4 * DAY + 2)
+    service = lab.settled()
+
+    live = lab.scan()
+    assert {UNPARTITIONED, day(0, 1000), day(1, 1000), day(4, 1000)} == set(live)
+    assert 1 == live[UNPARTITIONED].data_total.files
+    assert rows(table)[: len(before)] == before
+    assert believed(service, uuid_of(table)) == counted(live)
+    # The youngest waits for its time, and is tried again.
+    refused = [one for one in service.ledger.operations() if one.reason]
+    assert any("1 hold rows from 2026-01-0" in one.outcome_why for one in refused), refused
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    lab.ahead_ms += 2 * 86_400_000
+    settle(service)
+    assert not older(table)
+
+
+@pytest.mark.parametrize(("named", "is_refused"), [((day(0),), True), ((day(7),), False)])
+def test_an_intent_on_a_day_ends_what_would_go_there(tmp_path, named, is_refused):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    service = started(lab)
+    until_a_job_runs(service)
+    wait_for_children(service)
+    lab.topic.messages.append(intent_on(table, *named))
+    service.compactions.finish()
+
+    (operation,) = service.ledger.operations()
+    assert operation.reason == ("hot" if is_refused else "committed"), operation
+    assert older(table) == ({hour(1)} if is_refused else set())
+
+
+def test_a_writer_in_a_day_ends_the_job_that_runs(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    service = started(lab)
+    until_a_job_runs(service)
+    service.compactions.cancel_touched([Touched(uuid_of(table), frozenset([day(5)]))])
+    assert 1 == len(service.compactions)
+    service.compactions.cancel_touched([Touched(uuid_of(table), frozenset([day(0)]))])
+
+    assert 0 == len(service.compactions)
+    (operation,) = service.ledger.operations()
+    assert "cancelled" == operation.reason
+
+
+def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
+    """Of files that were not divided nobody knows before they are bound."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, spec=UNPARTITIONED_PARTITION_SPEC)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    lab.topic.messages.append(intent_on(table, day(0, 1000)))
+    service = lab.settled()
+
+    (operation,) = service.ledger.operations()
+    assert ("hot", 0) == (operation.reason, operation.bytes_read)
+    assert operation.outcome_why.startswith("its rows go into at_day=2026-01-01: writer w means to write")
+    assert older(table) == {UNPARTITIONED}
+
+
+def test_the_audit_judges_both_sides_of_a_move(tmp_path):
+    """Its rule knows days and hours by itself; a move into a day that was written shortly before would be a breach."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 2)
+    through_ms = int((START + timedelta(days=9)).timestamp() * 1000)
+    for _ in range(2):
+        lab.append(table, 9 * DAY, snapshot_properties={INGEST_VALID_THROUGH: str(through_ms)})
+    lab.settled()
+    commits = tuple(commits_of(table.refresh()))
+    one = ColdRule(after_ms=lambda length_ms: length_ms, quiet_for_ms=0, silent_for_ms=10**9)
+    hashes = {commit.policy_hash: one for commit in commits if commit.is_ours}
+    rows_of = tuple(same for commit in commits if commit.is_ours for same in compared(table, commit))
+    transforms = {1000: "hour", 1001: "day"}
+    found = replace(
+        history(*commits, rows=rows_of, now_ms=now_ms() + 10**7), transforms=transforms, rules=hashes
+    )
+
+    touched = {touch.partition for commit in commits if commit.is_ours for touch in commit.touches or ()}
+    assert {hour(1), hour(2), day(0)} == touched
+    assert Judged.PROVED is cold_only(found).verdict, cold_only(found)
+    assert Judged.PROVED is same_rows(found).verdict, same_rows(found)
+    strict = replace(found, rules=dict.fromkeys(hashes, replace(one, after_ms=lambda _: 9 * DAY * 3_600_000)))
+    assert Judged.BROKEN is cold_only(strict).verdict
+    assert any(f"partition {day(0)}" in line for line in cold_only(strict).evidence)
