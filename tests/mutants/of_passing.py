@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "rows stay unsorted where a job sorts",
         "iceberg/compaction/rewrite.py",
-        "NONE_PASSED if ordering else pass_through",
-        "NONE_PASSED if False else pass_through",
+        "NONE_PASSED if ordering or division else pass_through",
+        "NONE_PASSED if division else pass_through",
         JOBS + "test_a_job_that_sorts_decodes_all",
     ),
     Mutant(
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "new files have names of each other",
         "iceberg/compaction/rewrite.py",
-        "data_location(job, metadata, first_number + number)",
+        "data_location(job, metadata, first + number)",
         "data_location(job, metadata, number)",
         DELETES + "test_a_file_of_which_a_row_is_deleted_is_decoded_beside_others_that_are_not",
     ),

@@ -138,14 +138,14 @@ MUTANTS = (
     Mutant(
         "jobs of two tables go in one commit",
         ENDED,
-        "if not is_alike or other.partition in partitions:",
-        "if other.partition in partitions:",
+        "if not (is_alike and is_apart):",
+        "if not is_apart:",
         OF_ENDED + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
     ),
     Mutant(
         "two jobs of a partition go in one commit",
         ENDED,
-        "if not is_alike or other.partition in partitions:",
+        "if not (is_alike and is_apart):",
         "if not is_alike:",
         OF_ENDED + "test_only_what_is_of_one_table_policy_and_partition_each_goes_together",
     ),
