@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.identity import UNPARTITIONED, partition_key
-from isotherm.core.model.jobs import MAX_OUTPUTS
+from isotherm.core.model.job_limits import MAX_OUTPUTS
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.older_specs import is_older, ordinal, outputs_of, span_of
 from support.builders import facts

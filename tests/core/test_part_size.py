@@ -10,7 +10,8 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, PartSize, Quarantine
-from isotherm.core.model.jobs import MAX_JOB_BYTES, ExecutorName, JobRead
+from isotherm.core.model.job_limits import MAX_JOB_BYTES
+from isotherm.core.model.jobs import ExecutorName, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.part_size import FORGOTTEN_AFTER, GROWS_MS, after_failure, after_success, allowed_bytes
 from isotherm.core.partition_backoff import MAX_RETRY_MS, setback

@@ -38,7 +38,7 @@ from histories.worked_table import WorkedTable
 from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.jobs import MAX_JOB_BYTES
+from isotherm.core.model.job_limits import MAX_JOB_BYTES
 from isotherm.core.planner import debt, job_size, minor
 from isotherm.core.units import HOUR_MS, MINUTE_MS
 from support.in_process import AtOnce

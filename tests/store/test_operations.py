@@ -6,7 +6,8 @@ import pytest
 
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Destination, Outcome, OutcomeKind
+from isotherm.core.model.job_limits import JOB_BYTES_PER_S
+from isotherm.core.model.jobs import Action, CompactionJob, Destination, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.store import Ledger

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
-from isotherm.core.model.jobs import ExecutorName, job_ms
+from isotherm.core.model.job_limits import job_ms
+from isotherm.core.model.jobs import ExecutorName
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten
 from isotherm.core.planner.plan import plan

@@ -7,7 +7,7 @@ one. One without any value may be either: rows without a value, or a table that 
 from collections.abc import Collection, Iterable
 
 from isotherm.contract.identity import PartitionKey, Scalar, partition_key, partition_values
-from isotherm.core.model.jobs import MAX_OUTPUTS
+from isotherm.core.model.job_limits import MAX_OUTPUTS
 from isotherm.core.model.tables import PartitionField, TableFacts
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.units import DAY_MS, HOUR_MS

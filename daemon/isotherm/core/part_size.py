@@ -12,7 +12,8 @@ may read twice as much, and after four of them as much as any other. A large par
 from dataclasses import replace
 
 from isotherm.core.model.holds import Hold, PartSize
-from isotherm.core.model.jobs import MAX_JOB_BYTES, JobRead
+from isotherm.core.model.job_limits import MAX_JOB_BYTES
+from isotherm.core.model.jobs import JobRead
 from isotherm.core.model.refusals import Reason
 from isotherm.core.units import DAY_MS
 

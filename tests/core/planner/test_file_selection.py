@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
-from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
+from isotherm.core.model.job_limits import MAX_JOB_BYTES, MAX_JOB_FILES
+from isotherm.core.model.jobs import Take
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.file_selection import rewritten, saved_bytes, taken, tier

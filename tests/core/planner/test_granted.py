@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.jobs import job_ms
+from isotherm.core.model.job_limits import job_ms
 from isotherm.core.model.windows import Grant
 from isotherm.core.model.writers import UNHEARD, Word
 from isotherm.core.planner.coldness import findings, first_hot

@@ -7,7 +7,8 @@ import pytest
 
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Take
+from isotherm.core.model.job_limits import MAX_JOB_BYTES, MAX_JOB_FILES
+from isotherm.core.model.jobs import Take
 from isotherm.iceberg.compaction.job_files import choice_of
 from isotherm.iceberg.manifests.live import LiveEntry
 from support.builders import MIB

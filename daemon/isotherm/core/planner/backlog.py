@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.files import NO_FILES, FileStats, total
-from isotherm.core.model.jobs import MAX_JOB_BYTES, MAX_JOB_FILES, Action, Take
+from isotherm.core.model.job_limits import MAX_JOB_BYTES, MAX_JOB_FILES
+from isotherm.core.model.jobs import Action, Take
 from isotherm.core.planner.file_selection import rewritten, taken
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import View

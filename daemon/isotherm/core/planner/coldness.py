@@ -12,7 +12,7 @@ from functools import partial
 
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake, sooner
-from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
+from isotherm.core.model.job_limits import MAX_JOB_BYTES, job_ms
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner import pauses

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import MAX_JOB_OPENS, MERGED_FILE_BYTES, Take, keys_bytes
+from isotherm.core.model.job_limits import MAX_JOB_OPENS, MERGED_FILE_BYTES, keys_bytes
+from isotherm.core.model.jobs import Take
 from isotherm.core.model.tables import WITH_ROW_IDS
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.file_selection import (

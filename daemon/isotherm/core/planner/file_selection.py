@@ -17,7 +17,8 @@ from isotherm.core.model.files import (
     size_bucket,
     total,
 )
-from isotherm.core.model.jobs import MAX_JOB_FILES, MERGED_FILE_BYTES, Take, keys_bytes
+from isotherm.core.model.job_limits import MAX_JOB_FILES, MERGED_FILE_BYTES, keys_bytes
+from isotherm.core.model.jobs import Take
 from isotherm.core.partition_state import PartitionState
 
 SMALL = 0.75

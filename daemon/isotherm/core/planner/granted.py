@@ -8,7 +8,7 @@ else would write in the middle of it.
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import NEVER, Wake
-from isotherm.core.model.jobs import job_ms
+from isotherm.core.model.job_limits import job_ms
 from isotherm.core.model.windows import Grant
 from isotherm.core.model.writers import UNHEARD
 from isotherm.core.partition_state import PartitionState

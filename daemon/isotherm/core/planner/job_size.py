@@ -9,7 +9,8 @@ from dataclasses import replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.holds import Quarantine
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
+from isotherm.core.model.job_limits import MAX_JOB_BYTES
+from isotherm.core.model.jobs import Take
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.model.windows import Grant
 from isotherm.core.part_size import allowed_bytes

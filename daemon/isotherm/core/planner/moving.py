@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey, partition_key
 from isotherm.core.model.decisions import Decision, Verdict, Wake, sooner
-from isotherm.core.model.jobs import MAX_OUTPUTS, Action, OutputSpec, Take
+from isotherm.core.model.job_limits import MAX_OUTPUTS
+from isotherm.core.model.jobs import Action, OutputSpec, Take
 from isotherm.core.model.tables import PartitionField, TableFacts
 from isotherm.core.older_specs import WITHOUT_VALUE, is_older, only_field, ordinal, outputs_of, span_of
 from isotherm.core.partition_state import NO_PARTITION, PartitionState

@@ -5,7 +5,7 @@ bucket that is written every twenty minutes is quiet for fifteen of them again a
 never end there.
 """
 
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
+from isotherm.core.model.job_limits import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.partition_state import PartitionState
 
 ENOUGH_PAUSES = 3

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileStats
-from isotherm.core.model.jobs import Action, ExecutorName, Take, job_ms
+from isotherm.core.model.job_limits import job_ms
+from isotherm.core.model.jobs import Action, ExecutorName, Take
 from isotherm.core.model.tables import UPGRADE, WITH_NUMBERS, TableFacts
 from isotherm.core.model.windows import Grant
 from isotherm.core.partition_state import PartitionState

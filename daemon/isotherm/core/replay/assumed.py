@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
+from isotherm.core.model.job_limits import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,8 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField, StringType
 
-from isotherm.core.model.jobs import (
-    MERGED_FILE_BYTES,
-    NOTHING_MERGED,
-    CompactionJob,
-    MergedDeletes,
-    WrittenFile,
-)
+from isotherm.core.model.job_limits import MERGED_FILE_BYTES
+from isotherm.core.model.jobs import NOTHING_MERGED, CompactionJob, MergedDeletes, WrittenFile
 from isotherm.iceberg.compaction.deleted_rows import Deleted
 from isotherm.iceberg.compaction.failures import writing
 from isotherm.iceberg.compaction.names import data_location

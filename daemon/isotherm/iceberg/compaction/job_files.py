@@ -8,7 +8,8 @@ from functools import cached_property
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import NAMED_BY_PATH, FileKind, LiveFile
-from isotherm.core.model.jobs import MAX_JOB_FILES, Take, keys_bytes
+from isotherm.core.model.job_limits import MAX_JOB_FILES, keys_bytes
+from isotherm.core.model.jobs import Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable
 from isotherm.iceberg.manifests.live import LiveEntry

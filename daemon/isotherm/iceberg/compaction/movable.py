@@ -13,7 +13,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import MAX_OUTPUTS, Destination, Take
+from isotherm.core.model.job_limits import MAX_OUTPUTS
+from isotherm.core.model.jobs import Destination, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.older_specs import WITHOUT_VALUE, of_ordinals, only_field, ordinal, outputs_of

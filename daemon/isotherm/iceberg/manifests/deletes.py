@@ -18,7 +18,8 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import MAX_JOB_FILES, Take
+from isotherm.core.model.job_limits import MAX_JOB_FILES
+from isotherm.core.model.jobs import Take
 from isotherm.iceberg.manifests.live import LiveEntry
 
 _Identity = tuple[str, int | None]

@@ -6,7 +6,8 @@ from itertools import takewhile
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, ExecutorName, Outcome, Rewrite
+from isotherm.core.model.job_limits import JOB_BYTES_PER_S
+from isotherm.core.model.jobs import Action, CompactionJob, ExecutorName, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
 from isotherm.runtime.secrets import without_secrets
 from isotherm.store.database import Part, to_json
