@@ -227,12 +227,19 @@ def test_what_ran_beside_a_job_for_which_it_was_ended_has_done_nothing_wrong(
     executor.stop()
 
 
+AT_THE_GATE = """
+import os, time
+parent = os.getppid()
+while not os.path.exists({gate!r}) and os.getppid() == parent:
+    time.sleep(0.01)
+"""
+
+
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """It does not get beyond its first line until somebody writes there: imports may take as long on a busy machine."""
+    """It does not get beyond its first line until this file is there: imports may take as long on a busy machine."""
     gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    (tmp_path / "sitecustomize.py").write_text(f"open({str(gate)!r}).read()")
+    (tmp_path / "sitecustomize.py").write_text(AT_THE_GATE.format(gate=str(gate)))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     return gate
 
@@ -255,7 +262,7 @@ def test_nobody_waits_for_a_job_that_is_cancelled_while_it_wakes_up_and_the_othe
         patched.setattr("isotherm.iceberg.compaction.process_executor.exit_code_of", waits)
         executor.cancel(cancelled.job_id)
         assert executor.poll() == []
-    gate.write_text("go")
+    gate.touch()
 
     assert isinstance(finished(executor, other), Rewrite)
     psutil.wait_procs(rewrites_of(os.getpid()), 60)
