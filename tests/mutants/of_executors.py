@@ -20,7 +20,21 @@ MUTANTS = (
         "iceberg/compaction/code_on_disk.py",
         "            found.update(path.read_bytes())\n",
         "            pass\n",
-        UPGRADED + "test_whatever_both_sides_must_mean_alike_makes_it_other_code",
+        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
+    ),
+    Mutant(
+        "compiled code alone is no code, and an upgrade of it goes unnoticed",
+        "iceberg/compaction/code_on_disk.py",
+        '{".py", ".pyc"}',
+        '{".py"}',
+        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
+    ),
+    Mutant(
+        "what a rewrite runs of other folders may be other code",
+        "iceberg/compaction/code_on_disk.py",
+        "root.rglob(",
+        "root.glob(",
+        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
     ),
     Mutant(
         "an answer that cannot be read loses those of other jobs",

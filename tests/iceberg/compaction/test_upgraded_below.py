@@ -14,7 +14,7 @@ import pytest
 import isotherm
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.code_on_disk import SHARED, code_on_disk
+from isotherm.iceberg.compaction.code_on_disk import code_of_ours, code_on_disk
 from isotherm.iceberg.compaction.process_executor import UPGRADED, LocalExecutor
 from isotherm.parquet.table_description import described
 from support.one_partition import NAME, finished, on_disk
@@ -83,21 +83,35 @@ def test_of_a_job_that_cannot_begin_in_the_middle_of_an_upgrade_it_is_told_what_
     assert "restart the daemon" in UPGRADED
 
 
-def test_whatever_both_sides_must_mean_alike_makes_it_other_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["py", "pyc"])
+def test_whatever_a_rewrite_runs_makes_it_other_code(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in SHARED:
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "one.py").write_text("x = 1")
+    folders = (".", "contract", "core/model", "iceberg/manifests/deep", "clients")
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / f"one.{suffix}").write_text("x = 1")
     monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
     seen = {code_on_disk()}
-    for folder in SHARED:
-        (tmp_path / folder / "one.py").write_text("x = 2")
+    for folder in folders:
+        (tmp_path / folder / f"one.{suffix}").write_text("x = 2")
         seen.add(code_on_disk())
-        (tmp_path / folder / "one.py").rename(tmp_path / folder / "two.py")
+        (tmp_path / folder / f"one.{suffix}").rename(tmp_path / folder / f"two.{suffix}")
         seen.add(code_on_disk())
 
-    assert len(seen) == 1 + 2 * len(SHARED)
+    assert len(seen) == 1 + 2 * len(folders)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "two.cpython-313.pyc").write_text("made of what is there")
+    assert code_on_disk() in seen
+
+
+def test_where_no_code_lies_as_files_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade would go unnoticed."""
+    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
+
+    assert code_on_disk() == ""
+    with pytest.raises(ImportError, match="install it into a folder"):
+        code_of_ours()
 
 
 def test_code_is_the_same_as_long_as_nobody_changes_it() -> None:
