@@ -213,11 +213,11 @@ MUTANTS = (
         COMMITS + "test_what_was_written_for_all_is_written_over_by_none_and_told_once",
     ),
     Mutant(
-        "workers of another version rewrite",
+        "workers of another build rewrite",
         "iceberg/compaction/spark_task.py",
-        "if theirs != (ours := version(PACKAGE)):",
-        "if not (ours := version(PACKAGE)):",
-        "iceberg/compaction/test_spark_task.py::test_another_version_is_told_before_anything_is_read_of_the_task",
+        "if code_there != OUR_CODE:",
+        "if version_there != OUR_VERSION:",
+        "iceberg/compaction/test_spark_task.py::test_other_code_is_told_before_anything_is_read_of_the_task",
     ),
     Mutant(
         "a program of ours has no client of Spark",
