@@ -53,9 +53,17 @@ MUTANTS = (
     Mutant(
         "a partition is blamed where its job's process was ended because of another job",
         EXECUTOR,
-        "if worker.was_given_up:",
+        "if was_beside:",
         "if False:",
         FORKS + "test_what_ran_beside_a_job_for_which_it_was_ended_has_done_nothing_wrong",
+    ),
+    Mutant(
+        "a job that is killed while its program is slow is excused, and begun again for ever",
+        EXECUTOR,
+        "return _death(exit_code_of(running.worker), was_beside=was_beside)",
+        "return _death(exit_code_of(running.worker), was_beside=running.worker.was_given_up)",
+        FORKS
+        + "test_what_is_killed_while_the_program_is_too_slow_to_say_so_is_killed_and_what_ran_beside_it_stopped",
     ),
     Mutant(
         "a job that nobody has begun counts as too large",

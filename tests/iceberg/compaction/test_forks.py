@@ -227,6 +227,30 @@ def test_what_ran_beside_a_job_for_which_it_was_ended_has_done_nothing_wrong(
     executor.stop()
 
 
+def test_what_is_killed_while_the_program_is_too_slow_to_say_so_is_killed_and_what_ran_beside_it_stopped(
+    catalog: Any, stuck: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory is short both happens at once. It was begun again at once as one that had ended beside another, for ever."""
+    monkeypatch.setattr("isotherm.iceberg.compaction.process_executor.LAST_WAIT_S", 0)
+    executor, description = LocalExecutor(jobs_at_once=2), described(catalog.load_table(NAME).metadata)
+    executor.start(stuck, description, catalog.properties)
+    (running,) = until_it_rewrites(os.getpid())
+    beside = replace(stuck, job_id="beside")
+    executor.start(beside, description, catalog.properties)
+    (server,) = fork_servers_of(os.getpid())
+    server.suspend()
+    running.kill()
+
+    ended: dict[str, Any] = {}
+    while executor.running():
+        executor.wait(60)
+        ended.update(executor.poll())
+
+    assert ended[stuck.job_id].reason is Reason.KILLED
+    assert ended[beside.job_id].reason is Reason.STOPPED
+    executor.stop()
+
+
 AT_THE_GATE = """
 import os, time
 parent = os.getppid()

@@ -206,13 +206,15 @@ class LocalExecutor:
     def _result(self, running: _Running) -> Rewrite | Refusal | None:
         # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
         exit_code = running.worker.poll()
+        # Before it is waited for: that may end the program, because of this very job.
+        was_beside = running.worker.was_given_up
         if connection.wait([running.worker.line], 0):
             if not running.worker.has_answered():
                 # The line closes a moment before the process can be waited for.
-                return _death(running.worker, exit_code_of(running.worker))
+                return _death(exit_code_of(running.worker), was_beside=was_beside)
             return _answer_in(running.result)
         if exit_code is not None:
-            return _death(running.worker, exit_code)
+            return _death(exit_code, was_beside=was_beside)
         return self._overdue(running)
 
     def _overdue(self, running: _Running) -> Refusal | None:
@@ -296,9 +298,9 @@ def _answer_in(file: IO[bytes]) -> Rewrite | Refusal:
     return answer
 
 
-def _death(worker: Worker, exit_code: int) -> Refusal:
-    """Why a child without an answer is gone."""
-    if worker.was_given_up:
+def _death(exit_code: int, *, was_beside: bool) -> Refusal:
+    """Why a child without an answer is gone. `was_beside`: its program had been ended because of another one."""
+    if was_beside:
         why = "its process was ended with that of another job, which did not end otherwise; it is tried again"
         return Refusal(Reason.STOPPED, why)
     if exit_code == -signal.SIGKILL:
