@@ -13,7 +13,14 @@ from isotherm.core.model.holds import Hold, HoldKind, PartSize, Quarantine
 from isotherm.core.model.job_limits import MAX_JOB_BYTES
 from isotherm.core.model.jobs import ExecutorName, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.part_size import FORGOTTEN_AFTER, GROWS_MS, after_failure, after_success, allowed_bytes
+from isotherm.core.part_size import (
+    FORGOTTEN_AFTER,
+    GROWS_MS,
+    LEAST_KILLED_BYTES,
+    after_failure,
+    after_success,
+    allowed_bytes,
+)
 from isotherm.core.partition_backoff import MAX_RETRY_MS, setback
 from isotherm.core.partition_state import PartitionState
 from isotherm.core.planner.file_selection import rewritten
@@ -26,9 +33,10 @@ TABLE = TableId("u", "db.t")
 POLICY = Policy(compact=Compact(min_files=4))
 TOO_LARGE = (Reason.DEADLINE, Reason.OUT_OF_MEMORY)
 MOST_JOBS = 3_000
+READ = JobRead(100, 0, 8 * GIB)
 
 
-def failed(reason, before, read, now_ms=NOW):
+def failed(reason, before, read=READ, now_ms=NOW):
     return setback(TABLE, key(1), Refusal(reason, "a test"), before, 0, now_ms, read)
 
 
@@ -83,6 +91,12 @@ KILLED, SUCCESS = Reason.KILLED, None
         ([Reason.CORRUPT_FILE, KILLED], None),
         ([KILLED, Reason.CONFLICT, KILLED], None),
         ([Reason.DEADLINE, KILLED], 4 * GIB),
+        ([KILLED, Reason.STORAGE, KILLED], 4 * GIB),
+        ([KILLED, Reason.STORAGE, Reason.CATALOG, KILLED], 4 * GIB),
+        ([Reason.CORRUPT_FILE, Reason.STORAGE, KILLED], None),
+        ([Reason.STORAGE, KILLED], None),
+        ([KILLED, SUCCESS, Reason.STORAGE, KILLED], None),
+        ([KILLED, Reason.STORAGE, Reason.CONFLICT, KILLED], None),
     ],
 )
 def test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed(ends, part):
@@ -97,6 +111,40 @@ def test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_i
             hold = setback(TABLE, key(1), refusal, hold, DAY, NOW, JobRead(100, 0, allowed))
 
     assert (hold.part and hold.part.bytes) == part
+
+
+def test_the_why_of_an_outage_says_why_a_job_failed_before():
+    hold = failed(Reason.STORAGE, failed(Reason.STORAGE, failed(KILLED, None)))
+
+    assert (hold.failures, hold.why) == (1, "storage: a test; it failed before as killed")
+
+
+def test_who_fills_a_machine_is_no_small_job():
+    """The kernel takes rewrites first. Jobs of twelve files left crumbs for four weeks, because of a neighbour."""
+    least, few = LEAST_KILLED_BYTES, JobRead(12, 0, 12 * MIB)
+    small = failed(KILLED, failed(KILLED, None, few), few)
+    assert small.part is None
+
+    hold, sizes = None, []
+    for _ in range(6):
+        allowed = 600 * MIB if hold is None or hold.part is None else hold.part.bytes
+        hold = failed(KILLED, hold, JobRead(100, 0, allowed))
+        sizes.append(hold.part and hold.part.bytes)
+    assert sizes == [None, 300 * MIB, least, least, least, least]
+
+    part = PartSize(100 * MIB, NOW - DAY)
+    late = replace(held(part), failures=1, why="killed: a test")
+    assert after_failure(late, KILLED, JobRead(9, 60, GIB), NOW) is part, (
+        "what is smaller by something else stays"
+    )
+
+
+def test_a_job_that_reads_more_than_any_is_allowed_is_made_smaller_too():
+    """Deletes are read with it, however many there are. Half of that was more than the most, and nothing followed."""
+    hold = None
+    for size in (5 * GIB, 5 * GIB // 2):
+        hold = failed(Reason.DEADLINE, hold, JobRead(40, 400, 22 * GIB))
+        assert hold.part == PartSize(size, NOW)
 
 
 def test_a_writer_that_comes_back_meanwhile_lets_no_job_grow():

@@ -22,6 +22,11 @@ TOO_LARGE = frozenset({Reason.DEADLINE, Reason.OUT_OF_MEMORY})
 GROWS_MS = 7 * DAY_MS
 FORGOTTEN_AFTER = 4
 """So many times it has grown."""
+LEAST_KILLED_BYTES = 256 * 1024**2
+"""A job that is killed is made no smaller than this. The kernel takes rewrites first, whoever has filled the machine's memory,
+and one that reads so little is not who did."""
+FAILED_BEFORE = "; it failed before as "
+"""In the why of an outage, before the reason for which the partition's last job failed that was to blame."""
 
 
 def allowed_bytes(part: PartSize | None, now_ms: int) -> int | None:
@@ -44,19 +49,30 @@ def after_failure(before: Hold | None, reason: Reason, read: JobRead, now_ms: in
     if read.is_least:
         return None if allowed is None else PartSize(allowed, now_ms)
     # Of what was allowed too: deletes that name many files are read with a part of these as with all.
-    least = read.bytes if allowed is None else min(read.bytes, allowed)
-    return PartSize(max(least // 2, 1), now_ms)
+    least = min(read.bytes, MAX_JOB_BYTES if allowed is None else allowed)
+    if reason is not Reason.KILLED:
+        return PartSize(max(least // 2, 1), now_ms)
+    return part if least <= LEAST_KILLED_BYTES else PartSize(max(least // 2, LEAST_KILLED_BYTES), now_ms)
 
 
 def _is_too_large(before: Hold | None, reason: Reason) -> bool:
     """Whether a smaller job may end better.
 
     Anybody may kill a process once. Twice in a row it is the kernel, because the machine's memory is short: where
-    `memory_bytes` is not set, or allows more than there is, nothing else ever says so.
+    `memory_bytes` is not set, or allows more than there is, nothing else ever says so. An outage between the two is no end
+    of a row.
     """
     if reason is not Reason.KILLED:
         return reason in TOO_LARGE
-    return before is not None and before.failures > 0 and before.why.startswith(f"{Reason.KILLED}: ")
+    return last_failure(before) == Reason.KILLED
+
+
+def last_failure(before: Hold | None) -> str:
+    """The reason for which the last job of a partition failed that was to blame; outages since then do not count."""
+    if before is None or not before.failures:
+        return ""
+    _, was_outage, reason = before.why.rpartition(FAILED_BEFORE)
+    return reason if was_outage else before.why.partition(": ")[0]
 
 
 def after_success(before: Hold, now_ms: int) -> Hold | None:

@@ -4,7 +4,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import NOTHING_READ, JobRead
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.part_size import after_failure
+from isotherm.core.part_size import FAILED_BEFORE, after_failure, last_failure
 
 RETRY_MS = 60_000
 """The first failure of a partition costs it a minute, each further one in a row twice as long, at most a day."""
@@ -75,7 +75,10 @@ def setback(
         return None
     failures = 0 if before is None else before.failures
     waited_ms = 0 if before is None or before.until_ms is None else before.until_ms - before.at_ms
+    why = str(refusal)
     if refusal.reason in OUTAGES:
+        if failed_as := last_failure(before):
+            why += FAILED_BEFORE + failed_as
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
     elif refusal.reason in IN_VAIN:
         # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
@@ -95,7 +98,7 @@ def setback(
         HoldKind.QUARANTINE,
         table.uuid,
         table.name,
-        str(refusal),
+        why,
         now_ms,
         partition=partition,
         until_ms=now_ms + span_ms,
