@@ -16,6 +16,13 @@ MUTANTS = (
         UPGRADED + "test_of_a_job_that_cannot_begin_in_the_middle_of_an_upgrade_it_is_told_what_to_do",
     ),
     Mutant(
+        "a partition is blamed where another copy is imported for its rewrites",
+        EXECUTOR,
+        "if exit_code == OTHER_CODE:",
+        "if False:",
+        UPGRADED + "test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_do",
+    ),
+    Mutant(
         "code counts as the daemon's own by the names of its files",
         "iceberg/compaction/code_on_disk.py",
         "            found.update(path.read_bytes())\n",

@@ -66,7 +66,10 @@ def test_no_job_runs_with_other_code_than_the_daemon_has(
     )
 
     assert said.stdout.split() == ["upgraded", "done"]
-    assert said.stderr.startswith("isotherm was changed on this machine while the daemon runs\n")
+    assert (
+        said.stderr
+        == f"isotherm in {tmp_path / 'isotherm'} is other code than the daemon's; no rewrite runs\n"
+    )
     assert len(on_disk(catalog, job)) == 1, "the first of them has written nothing"
 
 
@@ -81,6 +84,45 @@ def test_of_a_job_that_cannot_begin_in_the_middle_of_an_upgrade_it_is_told_what_
 
     assert finished(executor, job) == Refusal(Reason.UPGRADED, UPGRADED)
     assert "restart the daemon" in UPGRADED
+
+
+BESIDE = """
+    import pickle, sys
+    from isotherm.iceberg.compaction.process_executor import LocalExecutor
+    with open(sys.argv[1], "rb") as file:
+        job, description, properties = pickle.load(file)
+    executor = LocalExecutor()
+    executor.start(job, description, properties)
+    while not (ended := executor.poll()):
+        executor.wait(60)
+    executor.stop()
+    print(ended[0][1])
+    """
+
+
+def test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_do(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """`python -m` has its folder first on the path, and the program in which rewrites run has not."""
+    shutil.copytree(PACKAGE, tmp_path / "isotherm", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "isotherm/core/model/jobs.py").open("a") as file:
+        file.write("# a commit ahead\n")
+    asked = (job, described(catalog.load_table(NAME).metadata), dict(catalog.properties))
+    (tmp_path / "job").write_bytes(pickle.dumps(asked))
+    said = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BESIDE), str(tmp_path / "job")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert said.stdout.startswith(
+        "upgraded: another copy of isotherm is imported where rewrites run than the daemon's own, "
+        f"which is from {tmp_path / 'isotherm'}: "
+    )
+    assert said.stderr == f"isotherm in {PACKAGE} is other code than the daemon's; no rewrite runs\n"
 
 
 @pytest.mark.parametrize("suffix", ["py", "pyc"])

@@ -23,6 +23,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final, NoReturn
 
+import isotherm
 from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.memory_limit import limit_memory
 from isotherm.runtime.clean_stream import clean_errors
@@ -43,6 +44,10 @@ START, TERMINATE, KILL = b"s", b"t", b"k"
 JOB, DONE = b"j", b"d"
 """On a line: a job, which brings three descriptors, of a file that holds it, of one for its answer, and of the memory in which
 it says how far it is; the answer is there."""
+
+OTHER_CODE: Final = 76
+"""How it ends where it is other code than the daemon; sysexits.h EX_PROTOCOL. Here, and not with the codes that shells see: this
+script is the daemon's own file also where all else is imported from another copy."""
 
 NICENESS = 10
 """A rewrite is never urgent, so every process that serves requests gets the CPU first."""
@@ -209,7 +214,9 @@ def main(asked: int, parent: int, memory_bytes: int, code: str) -> None:
     clean_errors()
     warm_up()
     if code_on_disk() != code:  # asked last: an upgrade may have come in the middle of these imports
-        sys.exit("isotherm was changed on this machine while the daemon runs")
+        where = isotherm.__path__[0]
+        sys.stderr.write(f"isotherm in {where} is other code than the daemon's; no rewrite runs\n")
+        sys.exit(OTHER_CODE)
     forks = Forks(socket.socket(fileno=asked), memory_bytes)
     with contextlib.suppress(ConnectionError):
         forks.begin()

@@ -26,12 +26,14 @@ from mmap import mmap
 from multiprocessing import connection
 from typing import IO, Any
 
+import isotherm
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.counters import NUMBERS, seen
 from isotherm.iceberg.compaction.deadline import overdue
+from isotherm.iceberg.compaction.fork_program import OTHER_CODE
 from isotherm.iceberg.compaction.forks import LAST_WAIT_S, OUR_CODE, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
 
@@ -46,6 +48,11 @@ MOST_JOBS = 100
 UPGRADED = (
     "isotherm was upgraded, or changed, on this machine while the daemon runs, and no job runs with other code than the "
     "daemon's: restart the daemon (where this happens on a cluster, Spark's Python workers)"
+)
+ANOTHER_COPY = (
+    "another copy of isotherm is imported where rewrites run than the daemon's own, which is from {ours}: have a single one on "
+    "the path, or start the daemon as `isotherm daemon`, and not by `python -m` from a folder with a copy; standard error says "
+    "where the other one is"
 )
 WAITS = Progress(unknown="it waits until others have ended")
 IDLE_S = 2
@@ -310,4 +317,6 @@ def _death(exit_code: int, *, was_beside: bool) -> Refusal:
         return Refusal(Reason.KILLED, f"ended by signal {-exit_code}")
     if code_on_disk() != OUR_CODE:
         return Refusal(Reason.UPGRADED, UPGRADED)
+    if exit_code == OTHER_CODE:
+        return Refusal(Reason.UPGRADED, ANOTHER_COPY.format(ours=isotherm.__path__[0]))
     return Refusal(Reason.UNEXPECTED, f"ended without an answer, exit code {exit_code}")
