@@ -43,13 +43,21 @@ def test_what_the_stream_or_a_person_ended_holds_nothing_back(reason: Reason) ->
     assert after(reason) is None
 
 
-@pytest.mark.parametrize("reason", sorted(OUTAGES))
+@pytest.mark.parametrize("reason", sorted(OUTAGES - {Reason.UPGRADED}))
 def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Reason) -> None:
     once, often = after(reason), after(*[reason] * 50)
 
     assert [(RETRY_MS, 0), (MAX_OUTAGE_MS, 0)] == [
         (waits_ms(hold), hold.failures) for hold in (once, often) if hold is not None
     ]
+
+
+def test_soon_after_a_restart_no_partition_waits_for_an_upgrade_any_more() -> None:
+    holds = [after(*[Reason.UPGRADED] * times) for times in (1, 2, 3, 50)]
+    late = after(*[Reason.STORAGE] * 50, Reason.UPGRADED)
+
+    assert [waits_ms(hold) // RETRY_MS for hold in (*holds, late)] == [1, 2, 4, 5, 5]
+    assert [hold.failures for hold in holds if hold is not None] == [0] * 4
 
 
 def test_intents_that_come_all_the_time_let_a_job_be_begun_once_an_hour_and_blame_nobody() -> None:

@@ -23,6 +23,13 @@ MUTANTS = (
         UPGRADED + "test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_do",
     ),
     Mutant(
+        "partitions wait for an hour because of an upgrade that a restart has ended",
+        "core/partition_backoff.py",
+        "MAX_UPGRADED_MS if refusal.reason is Reason.UPGRADED else MAX_OUTAGE_MS",
+        "MAX_OUTAGE_MS",
+        "core/test_partition_backoff.py::test_soon_after_a_restart_no_partition_waits_for_an_upgrade_any_more",
+    ),
+    Mutant(
         "code counts as the daemon's own by the names of its files",
         "iceberg/compaction/code_on_disk.py",
         "            found.update(path.read_bytes())\n",

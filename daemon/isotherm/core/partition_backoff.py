@@ -42,6 +42,8 @@ comes every few minutes, and names all partitions, a job that is begun again at 
 So is what a writer has staged."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
+MAX_UPGRADED_MS = 300_000
+"""The longest wait where other code lies here than the daemon's: a restart ends that, and nothing has to recover from it."""
 IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO, Reason.WINDOW})
 """Ends of a job because a writer came back to its partition, or its window was too short, or because there was nothing in it to do (deletes that
 name no file any more): what was read was read in vain, and nothing failed. The partition waits, each time twice as long,
@@ -79,7 +81,8 @@ def setback(
     if refusal.reason in OUTAGES:
         if failed_as := last_failure(before):
             why += FAILED_BEFORE + failed_as
-        span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
+        most_ms = MAX_UPGRADED_MS if refusal.reason is Reason.UPGRADED else MAX_OUTAGE_MS
+        span_ms = min(max(RETRY_MS, 2 * waited_ms), most_ms)
     elif refusal.reason in IN_VAIN:
         # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
         most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason is Reason.NOTHING_TO_DO else rest_ms
