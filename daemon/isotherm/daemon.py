@@ -30,7 +30,9 @@ from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
+from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.executors import Executor, Executors
+from isotherm.iceberg.compaction.forks import OUR_CODE
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
@@ -293,6 +295,7 @@ def _service(
             sources=_sources(config, listen),
             letters=_letters(config, wait_for, broker),
             scan_reports=reports,
+            is_other_code=lambda: code_on_disk() != OUR_CODE,
         )
     return None
 

@@ -6,6 +6,10 @@ EXECUTOR = "iceberg/compaction/process_executor.py"
 PROCESSES = "iceberg/compaction/test_process_executor.py::"
 FORKS = "iceberg/compaction/test_forks.py::"
 UPGRADED = "iceberg/compaction/test_upgraded_below.py::"
+OTHER_CODE = (
+    "service/jobs/test_other_code.py::"
+    "test_while_other_code_lies_below_it_a_daemon_begins_no_rewrite_and_says_so_once"
+)
 
 MUTANTS = (
     Mutant(
@@ -28,6 +32,27 @@ MUTANTS = (
         "MAX_UPGRADED_MS if refusal.reason is Reason.UPGRADED else MAX_OUTAGE_MS",
         "MAX_OUTAGE_MS",
         "core/test_partition_backoff.py::test_soon_after_a_restart_no_partition_waits_for_an_upgrade_any_more",
+    ),
+    Mutant(
+        "a daemon below which another version lies begins rewrites",
+        "service/rounds/due_work.py",
+        "is_wanted and self.own_code.is_there() and ",
+        "is_wanted and ",
+        OTHER_CODE,
+    ),
+    Mutant(
+        "writers are asked for windows in which nothing can begin",
+        "service/rounds/rounds.py",
+        "if self.due.own_code.is_there():",
+        "if True:",
+        OTHER_CODE,
+    ),
+    Mutant(
+        "a daemon tells again and again that another version lies below it",
+        "service/rounds/own_code.py",
+        "if was_there and not",
+        "if not",
+        OTHER_CODE,
     ),
     Mutant(
         "code counts as the daemon's own by the names of its files",

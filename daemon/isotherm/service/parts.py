@@ -61,6 +61,8 @@ class Parts:
     letters: DeadLetters | None = None
     scan_reports: ScanReports | None = None
     """None where isotherm.yaml wants none."""
+    is_other_code: Callable[[], bool] = lambda: False
+    """Whether what would be started from the disk now is other code than this."""
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
     lists: CatalogLists = field(init=False)

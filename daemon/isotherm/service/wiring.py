@@ -25,6 +25,7 @@ from isotherm.service.policies.policy_reload import reload_policies
 from isotherm.service.rounds.admission import Admission
 from isotherm.service.rounds.asking_windows import Windows
 from isotherm.service.rounds.due_work import DueWork
+from isotherm.service.rounds.own_code import OwnCode
 from isotherm.service.rounds.pruning import Pruning
 from isotherm.service.rounds.round_pace import RoundPace
 from isotherm.service.rounds.rounds import Rounds
@@ -360,16 +361,9 @@ class Wiring(Parts):
         )
 
     def _build_due_work(self, table_work: TableWork) -> DueWork:
-        admission = Admission(
-            self.ledger,
-            self.verdicts,
-            self.compactions,
-            self.barrier.is_aside,
-            self.now_ms,
-            self.config.executors.local.jobs_at_once,
-            self.config.budgets.bytes_per_hour,
-            self.config.executors.cluster_jobs_at_once,
-        )
+        executors, hourly = self.config.executors, self.config.budgets.bytes_per_hour
+        known = (self.ledger, self.verdicts, self.compactions, self.barrier.is_aside, self.now_ms)
+        admission = Admission(*known, executors.local.jobs_at_once, hourly, executors.cluster_jobs_at_once)
         return DueWork(
             fold=self.fold,
             follower=self.follower,
@@ -377,6 +371,7 @@ class Wiring(Parts):
             compactions=self.compactions,
             table_work=table_work,
             admission=admission,
+            own_code=OwnCode(self.is_other_code, self.listen, self.monotonic_s),
             barrier=self.barrier,
             health=self.health,
             owns=self.events.owns,

@@ -8,6 +8,9 @@ from isotherm.core.observations import of_rounds as seen
 from isotherm.telemetry.event_metrics import SECONDS
 from isotherm.telemetry.series import Series
 
+ROUNDS_NEED = (Outside.CATALOG, Outside.CODE, Outside.CONSENT, Outside.CONTROL_END, Outside.HOLDS)
+"""Where one of these is away, work that is due does not begin."""
+
 
 class RoundMetrics:
     """Shows the last round, and counts what did not answer."""
@@ -54,7 +57,7 @@ class RoundMetrics:
                 self.hanging.set(what.hanging)
                 self.overdue.set(what.overdue_s)
                 self.last_round.set(self._now_ms() / 1000)
-                for kind in (Outside.CATALOG, Outside.CONSENT, Outside.CONTROL_END, Outside.HOLDS):
+                for kind in ROUNDS_NEED:
                     self.away.labels(kind).set(kind in what.away)
             case seen.LedgerLost():
                 self.deletions_held.set(1)

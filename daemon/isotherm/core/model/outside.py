@@ -8,6 +8,8 @@ class Outside(StrEnum):
 
     BROKER = "broker"
     CATALOG = "catalog"
+    CODE = "code"
+    """The daemon's own, where rewrites are started from: without it none begins."""
     CONTROL_END = "control_end"
     """The end of the control topic: without it nothing is compacted."""
     CONSENT = "consent"

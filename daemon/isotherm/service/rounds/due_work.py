@@ -14,6 +14,7 @@ from isotherm.service.health import Health
 from isotherm.service.jobs.compactions import Compactions
 from isotherm.service.jobs.table_work import TableWork
 from isotherm.service.rounds.admission import Admission, work_key
+from isotherm.service.rounds.own_code import OwnCode
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.service.tables.confirm_heads import Follower
 from isotherm.service.tables.failing_tables import Barrier
@@ -38,6 +39,7 @@ class DueWork:
     compactions: Compactions
     table_work: TableWork
     admission: Admission
+    own_code: OwnCode
     barrier: Barrier
     health: Health
     owns: Callable[[str], bool]
@@ -95,7 +97,8 @@ class DueWork:
         """How many began, and which requests had their turn. A head counts that was confirmed since `since_ms`."""
         started, tried = 0, set[int]()
         deadline_s = self.monotonic_s() + for_s
-        may_compact = any(planned.requests for planned in plans) and self.read_to_the_end()
+        is_wanted = any(planned.requests for planned in plans)
+        may_compact = is_wanted and self.own_code.is_there() and self.read_to_the_end()
         before = -1
         # A slot that several small ones share is filled one after another; and one that is not begun leaves its slot free.
         while len(tried) > before:

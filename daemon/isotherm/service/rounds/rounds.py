@@ -198,7 +198,8 @@ class Rounds:
         if self._may_begin and self._is_ruled and self.owned.ask_again():
             started = self.due.begin(self._plans, self._began_at_ms)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
-            self.barrier.guard("asking for windows", lambda: self.ask(planned))
+            if self.due.own_code.is_there():  # else a writer would wait for nothing
+                self.barrier.guard("asking for windows", lambda: self.ask(planned))
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
@@ -210,6 +211,7 @@ class Rounds:
     def _away(self) -> tuple[Outside, ...]:
         stands = {
             Outside.CATALOG: self.health.catalog_answers,
+            Outside.CODE: self.due.own_code.is_there(),
             Outside.CONSENT: not self.owned.is_withheld,
             Outside.CONTROL_END: not self.compactions.last_look.is_blind,
             Outside.HOLDS: self._may_begin,
