@@ -9,6 +9,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.partition_backoff import (
     EXCUSED,
     IN_VAIN,
+    LOOKED_FOR,
     MAX_OUTAGE_MS,
     MAX_RETRY_MS,
     OUTAGES,
@@ -75,15 +76,18 @@ def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_l
     assert [hold.failures for hold in waits if hold is not None] == [0] * 4
 
 
-@pytest.mark.parametrize("reason", sorted(IN_VAIN - {Reason.NOTHING_TO_DO}))
+@pytest.mark.parametrize("reason", sorted(IN_VAIN - LOOKED_FOR))
 def test_a_policy_without_a_rest_holds_nothing_back_after_a_job_in_vain(reason: Reason) -> None:
     assert setback(TABLE, KEY, Refusal(reason, "a test"), None, 0, NOW_MS) is None
 
 
-def test_where_there_is_nothing_to_do_nothing_is_begun_again_and_again_whatever_the_rest() -> None:
+@pytest.mark.parametrize("reason", sorted(LOOKED_FOR))
+def test_where_there_is_nothing_to_do_nothing_is_begun_again_and_again_whatever_the_rest(
+    reason: Reason,
+) -> None:
     hold, waits = None, []
     for _ in range(7):
-        hold = setback(TABLE, KEY, Refusal(Reason.NOTHING_TO_DO, "a test"), hold, 0, NOW_MS)
+        hold = setback(TABLE, KEY, Refusal(reason, "a test"), hold, 0, NOW_MS)
         waits.append(waits_ms(hold))
 
     assert waits == [hours * HOUR_MS for hours in (1, 2, 4, 8, 16, 24, 24)]

@@ -186,4 +186,26 @@ MUTANTS = (
         "if False:",
         "iceberg/compaction/test_spark_answer.py::test_files_of_other_partitions_are_none_of_the_job_s",
     ),
+    Mutant(
+        "rows are moved from where a writer looks for them who upserts by an older spec",
+        "iceberg/compaction/movable.py",
+        "entry.status == ManifestEntryStatus.ADDED",
+        "False",
+        "iceberg/compaction/test_moving.py::"
+        "test_where_a_writer_upserts_by_an_older_spec_rows_stay_where_it_finds_them",
+    ),
+    Mutant(
+        "what cannot be moved is never compacted again",
+        "core/planner/held.py",
+        " or quarantine.is_of_move:",
+        ":",
+        "service/jobs/test_moves.py::test_what_stays_in_an_older_spec_is_compacted_in_it",
+    ),
+    Mutant(
+        "what cannot be moved is bound for it again and again",
+        "core/planner/moving.py",
+        "if quarantine is None or not quarantine.is_of_move or quarantine.until_ms <= now_ms:",
+        "if True:",
+        "service/jobs/test_moves.py::test_what_stays_in_an_older_spec_is_compacted_in_it",
+    ),
 )

@@ -269,15 +269,22 @@ MUTANTS = (
     Mutant(
         "beside cold work that never ends no window is ever asked for",
         WINDOWS,
-        "return int(bool(self._in_turn) or self._is_turn(self.monotonic_s()))",
+        "return int(bool(self._in_turn) or self._is_turn(now_s))",
         "return 0",
         "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
     ),
     Mutant(
         "while a table waits to be asked for cold work never has its turn again",
         WINDOWS,
-        "        window = self.book.of(self._in_turn)\n        if window is None or not self._waits(window):\n",
-        "        if False:\n",
+        "if self._in_turn and (window is None or not self._waits(window)):",
+        "if False:",
+        "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
+    ),
+    Mutant(
+        "after a window's turn the next slot is a window's again",
+        WINDOWS,
+        "and now_s >= self._others_until_s and",
+        "and",
         "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
     ),
 )

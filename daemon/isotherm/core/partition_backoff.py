@@ -44,13 +44,24 @@ MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
 MAX_UPGRADED_MS = 300_000
 """The longest wait where other code lies here than the daemon's: a restart ends that, and nothing has to recover from it."""
-IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO, Reason.WINDOW})
+IN_VAIN = frozenset(
+    {
+        Reason.CANCELLED,
+        Reason.CONFLICT,
+        Reason.HOT,
+        Reason.NOTHING_TO_DO,
+        Reason.OUTPUT_SPEC,
+        Reason.WINDOW,
+    }
+)
 """Ends of a job because a writer came back to its partition, or its window was too short, or because there was nothing in it to do (deletes that
 name no file any more): what was read was read in vain, and nothing failed. The partition waits, each time twice as long,
 so that a job which never fits between two writes is not begun for ever."""
 IN_VAIN_PART = 24
 """The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that; of a day at least, where
-there was nothing to do."""
+there was nothing to do, or nothing to be moved into another partition spec."""
+LOOKED_FOR = frozenset({Reason.NOTHING_TO_DO, Reason.OUTPUT_SPEC})
+"""Nobody's coming back ended such a job, and the files say the same tomorrow."""
 
 
 def setback(
@@ -85,7 +96,7 @@ def setback(
         span_ms = min(max(RETRY_MS, 2 * waited_ms), most_ms)
     elif refusal.reason in IN_VAIN:
         # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
-        most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason is Reason.NOTHING_TO_DO else rest_ms
+        most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason in LOOKED_FOR else rest_ms
         if not most_ms:
             return None
         failures = 0

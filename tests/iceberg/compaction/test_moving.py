@@ -40,6 +40,7 @@ from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.iceberg.full_scan import scanned
+from isotherm.iceberg.manifests import time_ranges
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.partition_fields import partition_fields, why_not_moved
 from isotherm.iceberg.values import added_manifests, change_of, loaded_table
@@ -258,7 +259,7 @@ def test_what_was_moved_is_never_moved_again(empty_catalog: Any) -> None:
     assert "2" == head.summary["changed-partition-count"]
     assert {(day(0), 1), (hour(2), 0)} == {(entry.partition, entry.spec_id) for entry in live(table)}
     again = moved(table, hour(1))
-    assert Refusal(Reason.NOTHING_TO_DO, "no file of an older partition spec is in it") == again
+    assert Refusal(Reason.OUTPUT_SPEC, "no file of an older partition spec is in it") == again
     assert again == moved(table, day(0))
 
 
@@ -299,6 +300,49 @@ def test_equality_deletes_elsewhere_do_not(empty_catalog: Any) -> None:
     assert OutcomeKind.DONE is commit(empty_catalog, job, rewritten(table, job)).kind
 
 
+@pytest.mark.parametrize(
+    ("written", "deleted_by", "stays"), [(True, 0, True), (True, 1, False), (False, 0, False)]
+)
+def test_where_a_writer_upserts_by_an_older_spec_rows_stay_where_it_finds_them(
+    empty_catalog: Any, *, written: bool, deleted_by: int, stays: bool
+) -> None:
+    """Its deletes of before the current spec was used say nothing; it may have begun again since."""
+    table = hours_to_days(empty_catalog, some(0, [1, 2]))
+    if written:
+        table.append(some(100, [240]))
+    delete_ids(CLOCK, table, [1], hour(2) if deleted_by == 0 else day(20), announce=False, spec_id=deleted_by)
+
+    job = moved(table.refresh(), hour(1))
+
+    if stays:
+        assert isinstance(job, Refusal)
+        assert job.reason is Reason.OUTPUT_SPEC
+        assert "a writer deletes by key in partition spec 0" in job.why
+    else:
+        assert isinstance(job, CompactionJob), job
+
+
+def test_files_without_any_value_go_too(empty_catalog: Any) -> None:
+    table = becomes(made(empty_catalog, NONE, some(0, [None, None])), "at", DayTransform(), "at_day")
+    before = rows(table)
+    job = move(empty_catalog, table, UNPARTITIONED)
+
+    assert (UNPARTITIONED,) == job.outputs
+    assert not older(table)
+    assert before == rows(table)
+
+
+def test_bounds_the_wrong_way_round_are_not_believed(empty_catalog: Any, monkeypatch: Any) -> None:
+    table = becomes(made(empty_catalog, NONE, some(0, [1, 50])), "at", DayTransform(), "at_day")
+    read = time_ranges.TimeRange
+    monkeypatch.setattr(time_ranges, "TimeRange", lambda first, last, **more: read(last, first, **more))
+
+    refused = moved(table, UNPARTITIONED)
+
+    assert isinstance(refused, Refusal)
+    assert "of 1 it is not known into which partitions they go" in refused.why
+
+
 def test_a_row_of_a_partition_that_is_not_named_ends_the_job(empty_catalog: Any) -> None:
     """As where a manifest says bounds that are not those of the rows."""
     table = becomes(made(empty_catalog, NONE, some(0, [1, 30])), "at", DayTransform(), "at_day")
@@ -309,7 +353,7 @@ def test_a_row_of_a_partition_that_is_not_named_ends_the_job(empty_catalog: Any)
     refusal = attempt(narrow, described(table.metadata), table.catalog.properties)
 
     assert isinstance(refusal, Refusal)
-    assert (Reason.CONFLICT, True) == (refusal.reason, "at_day=2026-01-02" in refusal.why), refusal
+    assert (Reason.OUTPUT_SPEC, True) == (refusal.reason, "at_day=2026-01-02" in refusal.why), refusal
 
 
 def test_a_file_that_lies_elsewhere_is_never_committed(empty_catalog: Any) -> None:
@@ -372,7 +416,7 @@ def test_files_with_rows_of_a_time_that_is_not_over_stay(empty_catalog: Any) -> 
     assert ((day(0, 1000),), [1]) == (job.outputs, [file.rows for file in job.data_files])
     none = moved(table, UNPARTITIONED, before_ms=0)
     assert isinstance(none, Refusal)
-    assert (Reason.NOTHING_TO_DO, True) == (none.reason, "2 hold rows from 1970" in none.why), none
+    assert (Reason.OUTPUT_SPEC, True) == (none.reason, "2 hold rows from 1970" in none.why), none
 
 
 def test_a_job_names_no_more_partitions_than_it_may_write(empty_catalog: Any, monkeypatch: Any) -> None:
@@ -487,7 +531,7 @@ def test_files_that_say_another_value_than_their_partition_stay(empty_catalog: A
     refusal = attempt(job, described(table.metadata), table.catalog.properties)
 
     assert isinstance(refusal, Refusal)
-    assert (Reason.UNSUPPORTED, True) == (refusal.reason, "another value of region" in refusal.why), refusal
+    assert (Reason.OUTPUT_SPEC, True) == (refusal.reason, "another value of region" in refusal.why), refusal
 
 
 def test_what_a_crash_leaves_is_found(empty_catalog: Any) -> None:

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.transforms import BucketTransform, DayTransform
+from pyiceberg.types import TimestamptzType
 
 from isotherm.audit.evidence import ColdRule, Judged
 from isotherm.audit.evidence_reader import commits_of, compared
@@ -26,6 +28,7 @@ from support.lab import (
     Lab,
     believed,
     counted,
+    event_of,
     settle,
     started,
     until_a_job_runs,
@@ -212,9 +215,41 @@ def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
     service = lab.settled()
 
     (operation,) = service.ledger.operations()
-    assert ("hot", 0) == (operation.reason, operation.bytes_read)
+    assert ("output_spec", 0) == (operation.reason, operation.bytes_read)
     assert operation.outcome_why.startswith("its rows go into at_day=2026-01-01: writer w means to write")
     assert older(table) == {UNPARTITIONED}
+
+
+def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
+    """The column of the current spec came later: nothing tells into which of its partitions the old rows go."""
+    lab = Lab(tmp_path, MOVING)
+    table = lab.create()
+    for _ in range(6):
+        lab.append(table, 1)
+    with table.update_schema() as schema:
+        schema.add_column("seen", TimestamptzType())
+    with table.refresh().update_spec() as spec:
+        spec.remove_field("at_hour").add_field("seen", DayTransform(), "seen_day")
+    before = rows(table)
+    for days in (9, 10, 11):
+        at = pa.array([START + timedelta(days=days)], pa.timestamp("us", "UTC"))
+        one = {"id": pa.array([1000 + days], pa.int64()), "at": at, "what": ["x"], "seen": at}
+        table.refresh().append(pa.table(one))
+        lab.announce(event_of(table.refresh()))
+    service = lab.settled()
+    lab.ahead_ms += 60_000
+    settle(service)
+
+    assert 1 == lab.scan()[hour(1)].data_total.files
+    assert rows(table)[: len(before)] == before
+    asked = decision(service, table, hour(1))
+    assert "it stays in an older partition spec: its rows go into (all): it is not there yet" in asked.why
+    # It is asked again within a day, and rewritten for that no more.
+    moves = len(ours(table))
+    lab.ahead_ms += 86_400_000
+    settle(service)
+    assert moves == len(ours(table)) == 1
+    service.stop()
 
 
 def test_the_audit_judges_both_sides_of_a_move(tmp_path):

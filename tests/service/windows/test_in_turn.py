@@ -4,7 +4,7 @@ The rounds, the book of windows, the tables and their commits are real. Writers 
 between two batches; some say that they grant windows, and never answer. Nobody sleeps.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -160,11 +160,12 @@ def test_in_an_hour_each_table_has_its_turns_and_whoever_never_answers_takes_non
         assert one.shop.table.scan().to_arrow().num_rows == 2 * one.commits()
 
 
-def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(lab):
+@pytest.mark.parametrize(("tables", "answer"), [(1, True), (8, False)], ids=["they answer", "they never do"])
+def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(lab, tables, answer):
     (lab.root / "policies" / "cold.yaml").write_text(
         EAGER.replace('tables: "*"', 'tables: "cold.*"').replace("min_files: 3", "min_files: 3, rest: 0s")
     )
-    writer = writer_of(lab, DEAF)
+    writers = [replace(writer_of(lab, DEAF + number), answers=answer) for number in range(tables)]
     table = lab.create("cold.t")
     for _ in range(3):
         lab.append(table, *range(COLD), rows=1)
@@ -175,10 +176,11 @@ def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(lab):
     while lab.monotonic_s() < HOUR_S / 6:
         lab.ahead_ms += STEP_S * 1000
         service.step(0)
-        writer.turn(lab.monotonic_s())
+        for one in writers:
+            one.turn(lab.monotonic_s())
     done = [one for one in service.ledger.operations() if one.table.name == "cold.t" and one.state == "done"]
     service.stop()
 
     # Its writers are not asked again before ten times as long as they waited.
-    assert writer.compacted() >= 2
+    assert all(one.compacted() >= 2 for one in writers) == answer
     assert COLD / 4 <= len(done) < COLD

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.refusals import Reason
 
 
 class HoldKind(StrEnum):
@@ -73,3 +74,8 @@ class Quarantine:
     why: str
     part: PartSize | None = None
     """What its jobs may read. None: as all others."""
+
+    @property
+    def is_of_move(self) -> bool:
+        """Whether it says only that its files stay in an older partition spec: all other work on them goes on."""
+        return self.why.startswith(f"{Reason.OUTPUT_SPEC}: ")

@@ -74,6 +74,8 @@ class Reason(StrEnum):
     """Versions of a table's metadata lie in its folder that the catalog does not know, or another table's."""
     ORPHANS = "orphans"
     """More of a table's files look like orphans than its policy believes."""
+    OUTPUT_SPEC = "output_spec"
+    """Files stay in an older partition spec for now."""
     OUT_OF_MEMORY = "out_of_memory"
     REFUSED = "refused"
     """The catalog refused the request."""

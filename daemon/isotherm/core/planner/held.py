@@ -30,7 +30,7 @@ def standstill(view: View, now_ms: int) -> tuple[Verdict, str, Wake] | None:
 
 def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict, str, Wake] | None:
     """Whether something that failed is left alone for now, and until when."""
-    if quarantine is None or quarantine.until_ms <= now_ms:
+    if quarantine is None or quarantine.until_ms <= now_ms or quarantine.is_of_move:
         return None
     kind = Verdict.QUARANTINED if quarantine.failures >= QUARANTINE_FAILURES else Verdict.WAITING
     allowed = allowed_bytes(quarantine.part, now_ms)

@@ -4,6 +4,7 @@ It is due when it is cold, however few its files are, and once each partition of
 cold by the same rules. One that is not there yet has no writer to be quiet, so its time must have passed. Where the key does
 not tell where the rows go, the files do, once a job is bound to them: here only the event time is known before which every
 partition that may come of them has passed. It is all asked again when the job is bound, and the last thing before its swap.
+What the files say against it holds for an hour, then longer, up to a day: meanwhile they are compacted in their own spec.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey, partition_key
 from isotherm.core.model.decisions import Decision, Verdict, Wake, sooner
+from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.job_limits import MAX_OUTPUTS
 from isotherm.core.model.jobs import Action, OutputSpec, Take
 from isotherm.core.model.tables import PartitionField, TableFacts
@@ -20,6 +22,7 @@ from isotherm.core.partitions import label, time_span
 from isotherm.core.planner.coldness import HEAR_AGAIN_MS, Finding, first_hot
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Cold, Policy
+from isotherm.core.units import span_text
 
 WHOLE_BYTES = 2**62
 """No file is as large: small and large ones are taken."""
@@ -37,11 +40,18 @@ class Move:
     """Why its files stay in their spec, or what is moved."""
     hot: Finding | None = None
     """What keeps a partition hot into which its rows would go: they stay for now."""
+    until_ms: int | None = None
+    """Until then it is not tried again: its files said why not."""
 
     @property
     def kind(self) -> Verdict | None:
         """The verdict where nothing else is due, if it decides that."""
         return None if self.hot is None else Verdict.HOT
+
+    @property
+    def wake(self) -> Wake:
+        """When it is asked again."""
+        return Wake(at_ms=self.until_ms) if self.hot is None else self.hot.wake
 
     @property
     def said(self) -> str:
@@ -66,6 +76,8 @@ def move_of(key: PartitionKey, partition: PartitionState, view: View, policy: Po
     field = only_field(facts.fields)
     if field is None or facts.not_moved:
         return Move(why=facts.not_moved)
+    if (refused := _refused_lately(view.quarantined.get(key), now_ms)) is not None:
+        return refused
     size_bytes = partition.data_total.bytes + partition.deletes_total.bytes
     outputs = outputs_of(key, facts.fields)
     take = Take(below_bytes=WHOLE_BYTES, with_deletes=True, output_spec_id=facts.default_spec_id)
@@ -76,18 +88,38 @@ def move_of(key: PartitionKey, partition: PartitionState, view: View, policy: Po
         return Move(replace(take, before_ms=before_ms), f"into {field.name}")
     if len(outputs) > MAX_OUTPUTS:
         return Move(why=f"its rows go into more than {MAX_OUTPUTS} partitions of the current one")
-    flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
-    for output in outputs:
-        name = label(output, facts.fields)
-        if output in flying:
-            return _waits(
-                name, Finding("running", True, "a job of it is running", Wake(at_ms=now_ms + HEAR_AGAIN_MS))
-            )
-        hot = output_hot(output, view.outputs.get(output), view.around, policy.cold, now_ms, size_bytes)
-        if hot is not None:
-            return _waits(name, hot)
+    if (hot_one := _first_hot(outputs, view, view.outputs, policy.cold, now_ms, size_bytes)) is not None:
+        return _waits(*hot_one)
     name = label(outputs[0], facts.fields)
     return Move(take, f"into {name}" if len(outputs) == 1 else f"into {len(outputs)} of {field.name}")
+
+
+def _first_hot(
+    outputs: Iterable[PartitionKey],
+    view: View,
+    known: Mapping[PartitionKey, PartitionState],
+    cold: Cold,
+    now_ms: int,
+    size_bytes: int,
+) -> tuple[str, Finding] | None:
+    """The first of some partitions that keeps rows from being moved into it, and what does; None where all are cold."""
+    flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
+    for output in outputs:
+        hot = output_hot(output, known.get(output), view.around, cold, now_ms, size_bytes)
+        if output in flying:
+            hot = Finding("running", True, "a job of it is running", Wake(at_ms=now_ms + HEAR_AGAIN_MS))
+        if hot is not None:
+            return label(output, view.facts.fields), hot
+    return None
+
+
+def _refused_lately(quarantine: Quarantine | None, now_ms: int) -> Move | None:
+    """What the files said against it the last time, while that holds."""
+    if quarantine is None or not quarantine.is_of_move or quarantine.until_ms <= now_ms:
+        return None
+    why = quarantine.why.partition(": ")[2]
+    left = span_text(quarantine.until_ms - now_ms)
+    return Move(why=f"{why} (asked again in {left})", until_ms=quarantine.until_ms)
 
 
 def _waits(name: str, hot: Finding | None) -> Move:

@@ -49,7 +49,7 @@ from isotherm.core.policy.sort_text import why_not
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 52
+RULES = 53
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 NOTHING_SAID = Policy(
@@ -177,7 +177,7 @@ def _decide_compaction(
     stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, ends(key, partition, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        wake = sooner(wake, stamp, NEVER if move.hot is None else move.hot.wake)
+        wake = sooner(wake, stamp, move.wake)
         said = (kind, round(owed.score, 4), why + move.said, wake, job.files, job.bytes, saved, take)
         window = "" if grant is None else grant.window_id
         return Decision(Action.COMPACT, key, label(key, view.facts.fields), *said, window_id=window)

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, Summary
 
+from isotherm.clients.manifests.reading import entries, read_manifest_list
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.job_limits import MAX_OUTPUTS
+from isotherm.core.model.job_limits import MAX_JOB_FILES, MAX_OUTPUTS
 from isotherm.core.model.jobs import Destination, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import PartitionField
@@ -21,10 +24,14 @@ from isotherm.core.older_specs import WITHOUT_VALUE, of_ordinals, only_field, or
 from isotherm.core.units import clock_text
 from isotherm.iceberg.compaction.job_files import in_order
 from isotherm.iceberg.compaction.names import destination
+from isotherm.iceberg.manifests.fetching import fetched
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.manifests.time_ranges import TimeRange, time_ranges
 from isotherm.iceberg.partition_fields import partition_fields, why_not_moved
-from isotherm.iceberg.stopping import IsStopped
+from isotherm.iceberg.stopping import IsStopped, Stopped
+
+MOST_ASKED = 20
+"""Manifests of deletes that are read to find such a writer, the newest: who upserts on is in each of them."""
 
 _File = tuple[str, int | None]
 Movable = Mapping[_File, Sequence[PartitionKey]]
@@ -65,16 +72,33 @@ def movable(
     field = only_field(fields)
     if field is None or field.source_id is None:
         return Refusal(Reason.SCHEMA, "the current partition spec has no single field by now")
+    if (seen := _deletes_by_older_specs(metadata, io, snapshot)) is not None:
+        return Refusal(Reason.OUTPUT_SPEC, seen)
     by_key = outputs_of(partition, fields)
     told = time_ranges(metadata, io, snapshot, partition, field.source_id, is_stopped)
     older = [
         entry for entry in live if entry.kind is FileKind.DATA and entry.spec_id != metadata.default_spec_id
     ]
+    each = (
+        (entry, _outputs(field, told[entry.path], by_key, take.before_ms))
+        for entry in sorted(older, key=in_order)
+    )
+    found, staying = _oldest(each, is_stopped)
+    return found or _refusal(staying, take.before_ms)
+
+
+def _oldest(
+    each: Iterable[tuple[LiveEntry, "Sequence[PartitionKey] | _Stays"]], is_stopped: IsStopped
+) -> tuple[Movable, list[_Stays]]:
+    """Of files and where they go those that one job may move, and why others stay."""
     found: dict[_File, Sequence[PartitionKey]] = {}
     named: set[PartitionKey] = set()
     staying: list[_Stays] = []
-    for entry in sorted(older, key=in_order):
-        outputs = _outputs(field, told[entry.path], by_key, take.before_ms)
+    for entry, outputs in each:
+        if is_stopped():
+            raise Stopped
+        if len(found) == MAX_JOB_FILES:
+            break
         if isinstance(outputs, _Stays):
             staying.append(outputs)
         elif len(named | set(outputs)) <= MAX_OUTPUTS:
@@ -82,18 +106,65 @@ def movable(
             found[entry.identity] = outputs
         elif not found:
             staying.append(_Stays(is_young=False))
-    return found or _refusal(staying, take.before_ms)
+    return found, staying
+
+
+def _deletes_by_older_specs(metadata: TableMetadata, io: FileIO, snapshot: Snapshot) -> str | None:
+    """Why rows must stay where a writer looks for them: it upserts by an older spec, though the current one is in use.
+
+    Its equality deletes apply to files of that spec alone, so each row that was moved would stay beside its new version.
+    Known are those of the snapshots that the table still has; a stream that writes on is among them.
+    """
+    current = metadata.default_spec_id
+    listed = read_manifest_list(io, snapshot.manifest_list)
+    since = min(
+        (one.min_sequence_number or 0 for one in listed if one.partition_spec_id == current), default=None
+    )
+    summaries = {one.snapshot_id: one.summary for one in metadata.snapshots}
+    suspects = [
+        one
+        for one in listed
+        if one.content == ManifestContent.DELETES
+        and one.partition_spec_id != current
+        and one.added_files_count != 0
+        and since is not None
+        and (one.sequence_number or 0) > since
+        and one.added_snapshot_id in summaries
+        and not _is_ours(summaries[one.added_snapshot_id])
+    ]
+    suspects = sorted(suspects, key=lambda one: one.sequence_number or 0)[-MOST_ASKED:]
+    for manifest, written in zip(suspects, fetched(io, suspects), strict=True):
+        if any(
+            entry.status == ManifestEntryStatus.ADDED
+            and entry.data_file.content == DataFileContent.EQUALITY_DELETES
+            for entry in entries(written, manifest)
+        ):
+            return (
+                f"a writer deletes by key in partition spec {manifest.partition_spec_id} (snapshot "
+                f"{manifest.added_snapshot_id}), and would not find rows that were moved: restart it, so that it writes "
+                "by the current one"
+            )
+    return None
+
+
+def _is_ours(summary: Summary | None) -> bool:
+    return summary is not None and JOB_ID in summary.additional_properties
 
 
 def _outputs(
     field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, before_ms: int | None
 ) -> Sequence[PartitionKey] | _Stays:
     """The partitions into which the rows of one file go."""
+    if told.has_none and by_key is None:
+        return [WITHOUT_VALUE]
     if told.first_ms is None or told.last_ms is None:
         return _Stays(is_young=False) if by_key is None else by_key
     if before_ms is not None and told.last_ms >= before_ms:
         return _Stays(is_young=True)
-    by_rows = of_ordinals(field, ordinal(told.first_ms, field), ordinal(told.last_ms, field))
+    first, last = ordinal(told.first_ms, field), ordinal(told.last_ms, field)
+    if not 0 <= last - first < MAX_OUTPUTS:
+        return _Stays(is_young=False)  # too many, or bounds that nobody can believe
+    by_rows = of_ordinals(field, first, last)
     if by_key is not None:
         # Where they speak against each other, a row says which of them is wrong.
         return [key for key in by_rows if key in set(by_key)] or by_key
@@ -103,7 +174,7 @@ def _outputs(
 def _refusal(staying: Sequence[_Stays], before_ms: int | None) -> Refusal:
     """Why no file can be moved."""
     if not staying:
-        return Refusal(Reason.NOTHING_TO_DO, "no file of an older partition spec is in it")
+        return Refusal(Reason.OUTPUT_SPEC, "no file of an older partition spec is in it")
     young = sum(one.is_young for one in staying)
     unknown = len(staying) - young
     parts = (
@@ -114,7 +185,7 @@ def _refusal(staying: Sequence[_Stays], before_ms: int | None) -> Refusal:
     if unknown:
         parts.append(f"of {unknown} it is not known into which partitions they go, or they are too many")
     why = f"{len(staying)} files of older partition specs: {', and '.join(parts)}"
-    return Refusal(Reason.NOTHING_TO_DO, why)
+    return Refusal(Reason.OUTPUT_SPEC, why)
 
 
 def place_of(metadata: TableMetadata, spec_id: int, outputs: Sequence[PartitionKey]) -> Destination:

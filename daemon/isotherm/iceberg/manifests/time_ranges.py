@@ -25,6 +25,8 @@ class TimeRange:
     """The least and the greatest value, in milliseconds. None where it does not tell."""
     may_lack: bool
     """Whether there may be rows without a value."""
+    has_none: bool = False
+    """Whether no row has one."""
 
 
 def time_ranges(
@@ -72,4 +74,4 @@ def _range(file: DataFile, field_id: int) -> TimeRange:
     first, last = (
         milliseconds((bounds or {}).get(field_id)) for bounds in (file.lower_bounds, file.upper_bounds)
     )
-    return TimeRange(first, last, may_lack=nulls != 0)
+    return TimeRange(first, last, may_lack=nulls != 0, has_none=nulls == file.record_count)

@@ -154,7 +154,7 @@ class Compactions(RunningCompactions):
             return False
         if bound.job.outputs and (hot := self.last_look.hot(bound.job)) is not None:
             # Where its rows go is known by now, of files whose partition does not tell.
-            return self._start(operation, loaded, hot)
+            return self._start(operation, loaded, Refusal(Reason.OUTPUT_SPEC, hot.why))
         window_id, uuid = self._windowed.get(operation.job_id, ""), operation.table.uuid
         job = replace(bound.job, executor=operation.executor, window_id=window_id)
         files = len(job.data_files) + len(job.delete_files)

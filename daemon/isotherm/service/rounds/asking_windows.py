@@ -41,7 +41,7 @@ CLOSED_AT_ONCE = 20
 """Grants that came in vain and are answered in one turn: each answer waits for the broker."""
 TURN_AFTER_S = 60.0
 """Other work has all slots for so long at most while a table waits to be asked for. Then the next slot is left for its window:
-cold work that never ends would be all that is ever done."""
+cold work that never ends would be all that is ever done. After a turn others have them for as long, or longer."""
 MOST_REMEMBERED = 10_000
 """Tables of which it is known when they were asked for last, or that they wait for their turn: some 2 MB each."""
 MOST_DOUBLED = 6
@@ -84,6 +84,10 @@ class Windows:
     """Since when a table waits for a slot that it could be asked for."""
     _in_turn: str = ""
     """The table, by uuid, for whose window a slot is left."""
+    _turn_began_s: float = 0.0
+    """When a slot was left for it."""
+    _others_until_s: float = float("-inf")
+    """Until then it is the turn of other work: as long as a slot was left free, and a minute at least."""
 
     def ask(self, tables: Sequence[TableId]) -> None:
         """Ask for windows where something is due that is hot: of tables that were just looked at, and of those that wait.
@@ -108,18 +112,23 @@ class Windows:
             del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
                 if self._ask(table, 1) and self._is_turn(now_s):
-                    self._in_turn, self._no_room_since_s = table.uuid, None
+                    self._in_turn, self._turn_began_s, self._no_room_since_s = table.uuid, now_s, None
         self._no_room_since_s = None
 
     def slots_left(self) -> int:
         """So many slots other work leaves to windows now: one, where a table has waited for long, until its window has a job."""
+        now_s = self.monotonic_s()
         window = self.book.of(self._in_turn)
-        if window is None or not self._waits(window):
+        if self._in_turn and (window is None or not self._waits(window)):
             self._in_turn = ""
-        return int(bool(self._in_turn) or self._is_turn(self.monotonic_s()))
+            self._others_until_s = now_s + max(TURN_AFTER_S, now_s - self._turn_began_s)
+        return int(bool(self._in_turn) or self._is_turn(now_s))
 
     def _is_turn(self, now_s: float) -> bool:
-        return self._no_room_since_s is not None and now_s - self._no_room_since_s >= TURN_AFTER_S
+        """Whether the next slot is a window's. Tables whose writers did not answer the last time wait for a slot that is free."""
+        waits_s = 0.0 if self._no_room_since_s is None else now_s - self._no_room_since_s
+        are_heard = any(uuid not in self._unanswered for uuid in self._waiting)
+        return waits_s >= TURN_AFTER_S and now_s >= self._others_until_s and not self._in_turn and are_heard
 
     def _waits(self, window: GrantedWindow) -> bool:
         """Whether a window has no job, and its writers may still answer."""
