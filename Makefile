@@ -40,7 +40,7 @@ test: venv-java
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
-	tests/deploy tests/telemetry tests/stories tests/parquet
+	tests/deploy tests/telemetry tests/stories
 
 quick: venv
 	@exec $(IN_VENV) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" --hypothesis-profile quick $(QUICK) $(ARGS)
