@@ -9,6 +9,7 @@ import textwrap
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import psutil
@@ -237,6 +238,8 @@ def test_what_is_killed_while_the_program_is_too_slow_to_say_so_is_killed_and_wh
     (running,) = until_it_rewrites(os.getpid())
     beside = replace(stuck, job_id="beside")
     executor.start(beside, description, catalog.properties)
+    while len(rewrites_of(os.getpid())) < 2:  # by then the program has let go of the first one's line
+        sleep(0.01)
     (server,) = fork_servers_of(os.getpid())
     server.suspend()
     running.kill()

@@ -15,7 +15,7 @@ import isotherm
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.code_on_disk import code_of_ours, code_on_disk
-from isotherm.iceberg.compaction.process_executor import UPGRADED, LocalExecutor
+from isotherm.iceberg.compaction.process_executor import ANOTHER_COPY, UPGRADED, LocalExecutor
 from isotherm.parquet.table_description import described
 from support.one_partition import NAME, finished, on_disk
 
@@ -86,43 +86,24 @@ def test_of_a_job_that_cannot_begin_in_the_middle_of_an_upgrade_it_is_told_what_
     assert "restart the daemon" in UPGRADED
 
 
-BESIDE = """
-    import pickle, sys
-    from isotherm.iceberg.compaction.process_executor import LocalExecutor
-    with open(sys.argv[1], "rb") as file:
-        job, description, properties = pickle.load(file)
-    executor = LocalExecutor()
-    executor.start(job, description, properties)
-    while not (ended := executor.poll()):
-        executor.wait(60)
-    executor.stop()
-    print(ended[0][1])
-    """
-
-
 def test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_do(
-    catalog: Any, job: CompactionJob, tmp_path: Path
+    catalog: Any,
+    job: CompactionJob,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """`python -m` has its folder first on the path, and the program in which rewrites run has not."""
-    shutil.copytree(PACKAGE, tmp_path / "isotherm", ignore=shutil.ignore_patterns("__pycache__"))
-    with (tmp_path / "isotherm/core/model/jobs.py").open("a") as file:
+    copy = tmp_path / "isotherm"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "core/model/jobs.py").open("a") as file:
         file.write("# a commit ahead\n")
-    asked = (job, described(catalog.load_table(NAME).metadata), dict(catalog.properties))
-    (tmp_path / "job").write_bytes(pickle.dumps(asked))
-    said = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(BESIDE), str(tmp_path / "job")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    executor = LocalExecutor()
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
 
-    assert said.stdout.startswith(
-        "upgraded: another copy of isotherm is imported where rewrites run than the daemon's own, "
-        f"which is from {tmp_path / 'isotherm'}: "
-    )
-    assert said.stderr == f"isotherm in {PACKAGE} is other code than the daemon's; no rewrite runs\n"
+    assert finished(executor, job) == Refusal(Reason.UPGRADED, ANOTHER_COPY.format(ours=PACKAGE))
+    assert f"isotherm in {copy} is other code than the daemon's; no rewrite runs\n" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", ["py", "pyc"])
