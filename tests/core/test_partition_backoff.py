@@ -44,21 +44,13 @@ def test_what_the_stream_or_a_person_ended_holds_nothing_back(reason: Reason) ->
     assert after(reason) is None
 
 
-@pytest.mark.parametrize("reason", sorted(OUTAGES - {Reason.UPGRADED}))
+@pytest.mark.parametrize("reason", sorted(OUTAGES))
 def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Reason) -> None:
     once, often = after(reason), after(*[reason] * 50)
 
     assert [(RETRY_MS, 0), (MAX_OUTAGE_MS, 0)] == [
         (waits_ms(hold), hold.failures) for hold in (once, often) if hold is not None
     ]
-
-
-def test_soon_after_a_restart_no_partition_waits_for_an_upgrade_any_more() -> None:
-    holds = [after(*[Reason.UPGRADED] * times) for times in (1, 2, 3, 50)]
-    late = after(*[Reason.STORAGE] * 50, Reason.UPGRADED)
-
-    assert [waits_ms(hold) // RETRY_MS for hold in (*holds, late)] == [1, 2, 4, 5, 5]
-    assert [hold.failures for hold in holds if hold is not None] == [0] * 4
 
 
 def test_intents_that_come_all_the_time_let_a_job_be_begun_once_an_hour_and_blame_nobody() -> None:
@@ -183,3 +175,14 @@ def test_every_end_of_a_compaction_is_somebodys_fault() -> None:
 @pytest.mark.parametrize("file_format", sorted(set(FileFormat) - {FileFormat.PARQUET}))
 def test_every_format_of_a_file_that_is_not_read_has_a_word(file_format: FileFormat) -> None:
     assert Reason(f"format_{file_format.value.lower()}") in BLAMED
+
+
+def test_that_nothing_can_be_moved_neither_forgets_failures_nor_lengthens_the_waits_of_others() -> None:
+    """A move is bound between two failures of the jobs in the older spec."""
+    in_turn = [Reason.UNEXPECTED, Reason.OUTPUT_SPEC] * 3
+    holds = [after(*in_turn[:times]) for times in range(1, 7)]
+
+    assert [hold.failures for hold in holds if hold is not None] == [1, 1, 2, 2, 3, 3]
+    moved_late = after(*[Reason.OUTPUT_SPEC] * 50, Reason.CONFLICT)
+    assert waits_ms(moved_late) == waits_ms(after(Reason.CONFLICT))
+    assert waits_ms(after(*[Reason.OUTPUT_SPEC] * 50, Reason.CATALOG)) == RETRY_MS

@@ -27,13 +27,6 @@ MUTANTS = (
         UPGRADED + "test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_do",
     ),
     Mutant(
-        "partitions wait for an hour because of an upgrade that a restart has ended",
-        "core/partition_backoff.py",
-        "MAX_UPGRADED_MS if refusal.reason is Reason.UPGRADED else MAX_OUTAGE_MS",
-        "MAX_OUTAGE_MS",
-        "core/test_partition_backoff.py::test_soon_after_a_restart_no_partition_waits_for_an_upgrade_any_more",
-    ),
-    Mutant(
         "a daemon below which another version lies begins rewrites",
         "service/rounds/due_work.py",
         "is_wanted and self.own_code.is_there() and ",

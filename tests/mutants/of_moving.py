@@ -187,12 +187,33 @@ MUTANTS = (
         "iceberg/compaction/test_spark_answer.py::test_files_of_other_partitions_are_none_of_the_job_s",
     ),
     Mutant(
-        "rows are moved from where a writer looks for them who upserts by an older spec",
-        "iceberg/compaction/movable.py",
-        "entry.status == ManifestEntryStatus.ADDED",
-        "False",
-        "iceberg/compaction/test_moving.py::"
-        "test_where_a_writer_upserts_by_an_older_spec_rows_stay_where_it_finds_them",
+        "rows are moved from where a writer looks for them who replaces them by key",
+        "iceberg/compaction/commit_checks.py",
+        "if (by := upserted_by(metadata)) is not None:",
+        "if (by := None) is not None:",
+        FILES + "test_rows_stay_where_a_writer_looks_for_them_who_replaces_them_by_key",
+    ),
+    Mutant(
+        "nobody asks whether rows that are moved are replaced by key",
+        "iceberg/partition_fields.py",
+        'if any(said.get(name, "0") != "0"',
+        'if False and any(said.get(name, "0") != "0"',
+        FILES + "test_rows_stay_where_a_writer_looks_for_them_who_replaces_them_by_key",
+    ),
+    Mutant(
+        "a job that fails in its own spec is begun every minute, because a move is refused in between",
+        "core/partition_backoff.py",
+        "failures = failures if is_of_move else 0",
+        "failures = 0",
+        "core/test_partition_backoff.py::"
+        "test_that_nothing_can_be_moved_neither_forgets_failures_nor_lengthens_the_waits_of_others",
+    ),
+    Mutant(
+        "where moves fail, nothing is compacted in its own spec either",
+        "core/planner/moving.py",
+        "if quarantine.failures >= QUARANTINE_FAILURES:",
+        "if False:",
+        "core/planner/test_moving.py::test_after_three_failures_it_is_compacted_in_its_own_spec",
     ),
     Mutant(
         "what cannot be moved is never compacted again",
@@ -204,7 +225,7 @@ MUTANTS = (
     Mutant(
         "what cannot be moved is bound for it again and again",
         "core/planner/moving.py",
-        "if quarantine is None or not quarantine.is_of_move or quarantine.until_ms <= now_ms:",
+        "if not quarantine.is_of_move or quarantine.until_ms <= now_ms:",
         "if True:",
         "service/jobs/test_moves.py::test_what_stays_in_an_older_spec_is_compacted_in_it",
     ),

@@ -287,4 +287,11 @@ MUTANTS = (
         "and",
         "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
     ),
+    Mutant(
+        "a slot is left until a table is asked for, and cold work has it before the writers have answered",
+        WINDOWS,
+        "if self._ask(table, 1) and is_turn:",
+        "if self._ask(table, 1) and False:",
+        "service/windows/test_in_turn.py::test_beside_cold_work_that_never_ends_windows_have_every_other_turn",
+    ),
 )

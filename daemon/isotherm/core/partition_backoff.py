@@ -42,8 +42,6 @@ comes every few minutes, and names all partitions, a job that is begun again at 
 So is what a writer has staged."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
-MAX_UPGRADED_MS = 300_000
-"""The longest wait where other code lies here than the daemon's: a restart ends that, and nothing has to recover from it."""
 IN_VAIN = frozenset(
     {
         Reason.CANCELLED,
@@ -88,18 +86,21 @@ def setback(
         return None
     failures = 0 if before is None else before.failures
     waited_ms = 0 if before is None or before.until_ms is None else before.until_ms - before.at_ms
+    is_of_move = refusal.reason is Reason.OUTPUT_SPEC
+    if before is not None and before.why.startswith(f"{Reason.OUTPUT_SPEC}: ") != is_of_move:
+        waited_ms = 0  # for something else
     why = str(refusal)
+    if (is_of_move or refusal.reason in OUTAGES) and (failed_as := last_failure(before)):
+        why += FAILED_BEFORE + failed_as
     if refusal.reason in OUTAGES:
-        if failed_as := last_failure(before):
-            why += FAILED_BEFORE + failed_as
-        most_ms = MAX_UPGRADED_MS if refusal.reason is Reason.UPGRADED else MAX_OUTAGE_MS
-        span_ms = min(max(RETRY_MS, 2 * waited_ms), most_ms)
+        span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
     elif refusal.reason in IN_VAIN:
         # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
         most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason in LOOKED_FOR else rest_ms
         if not most_ms:
             return None
-        failures = 0
+        # That nothing can be moved says nothing of the other jobs: one that fails is begun between two such answers.
+        failures = failures if is_of_move else 0
         if before is None or (before.until_ms or 0) + most_ms <= now_ms:
             waited_ms = 0  # that was long ago
         span_ms = min(max(most_ms // IN_VAIN_PART, 2 * waited_ms), most_ms)

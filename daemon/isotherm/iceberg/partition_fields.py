@@ -50,7 +50,24 @@ def why_not_moved(metadata: TableMetadata) -> str:
         return (
             f"{part.name}, the field of the current one, is no time ({part.transform} of {column.field_type})"
         )
-    return ""
+    return "" if (by := upserted_by(metadata)) is None else f"rows of the table are replaced by key ({by})"
+
+
+def upserted_by(metadata: TableMetadata) -> str | None:
+    """What says that rows of a table are, or may be, replaced by key; None where nothing does.
+
+    Such a writer keeps the spec that the table had when it began, and its equality deletes apply to files of that spec alone.
+    What was moved from under it would stay beside each new version. Nothing tells which spec a writer holds.
+    """
+    if metadata.schema().identifier_field_ids:
+        return "its schema has identifier fields"
+    if metadata.properties.get("write.upsert.enabled", "").strip().lower() == "true":
+        return "write.upsert.enabled"
+    for one in reversed(metadata.snapshots):
+        said = {} if one.summary is None else one.summary.additional_properties
+        if any(said.get(name, "0") != "0" for name in ("total-equality-deletes", "added-equality-deletes")):
+            return f"snapshot {one.snapshot_id} has equality deletes"
+    return None
 
 
 def _is_time(transform: object, source: IcebergType) -> bool:

@@ -8,6 +8,7 @@ from isotherm.contract.events import Intent
 from isotherm.contract.identity import UNPARTITIONED, partition_key
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.planner.backlog import done
@@ -240,3 +241,16 @@ def test_a_day_into_which_rows_are_moved_is_compacted_after_that():
     )
     assert NOW + MINUTE == verdicts[day(5)].wake.at_ms
     assert {hour(5), day(6)} == {one.decision.partition for one in found.requests}
+
+
+def test_after_three_failures_it_is_compacted_in_its_own_spec():
+    """Perhaps only the moves fail. The hold is over, and their files are small."""
+    small = partition(30, MIB)
+    failed = Quarantine(NOW - 1, 3, "crashed: what moved it has crashed")
+
+    found = judged(hour(5), small, quarantined={hour(5): failed})
+    before = judged(hour(5), small, quarantined={hour(5): replace(failed, failures=2)})
+
+    assert (1, None) == (before.take.output_spec_id, found.take.output_spec_id)
+    assert Verdict.DUE is before.verdict is found.verdict
+    assert "it stays in an older partition spec: its jobs failed 3 times in a row (crashed: " in found.why

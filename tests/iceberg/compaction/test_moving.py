@@ -3,6 +3,7 @@
 The judge of rows is PyIceberg's scan, and of places DuckDB, which computes from each file's rows in which partition they lie.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -300,26 +301,39 @@ def test_equality_deletes_elsewhere_do_not(empty_catalog: Any) -> None:
     assert OutcomeKind.DONE is commit(empty_catalog, job, rewritten(table, job)).kind
 
 
-@pytest.mark.parametrize(
-    ("written", "deleted_by", "stays"), [(True, 0, True), (True, 1, False), (False, 0, False)]
-)
-def test_where_a_writer_upserts_by_an_older_spec_rows_stay_where_it_finds_them(
-    empty_catalog: Any, *, written: bool, deleted_by: int, stays: bool
+def upsert(table: Table) -> None:
+    with table.transaction() as change:
+        change.set_properties({"write.upsert.enabled": "true"})
+
+
+def identify(table: Table) -> None:
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.update_column("id", required=True)
+        schema.set_identifier_fields("id")
+
+
+def say_that_rows_were_deleted_by_key(table: Table) -> None:
+    table.append(some(50, [240]), snapshot_properties={"added-equality-deletes": "1"})
+
+
+@pytest.mark.parametrize("says", [upsert, identify, say_that_rows_were_deleted_by_key])
+def test_rows_stay_where_a_writer_looks_for_them_who_replaces_them_by_key(
+    empty_catalog: Any, says: Callable[[Table], None]
 ) -> None:
-    """Its deletes of before the current spec was used say nothing; it may have begun again since."""
+    """He may keep the older spec, and his deletes apply to files of that one alone; also where that is known at the commit only."""
     table = hours_to_days(empty_catalog, some(0, [1, 2]))
-    if written:
-        table.append(some(100, [240]))
-    delete_ids(CLOCK, table, [1], hour(2) if deleted_by == 0 else day(20), announce=False, spec_id=deleted_by)
+    job = moved(table, hour(1))
+    assert isinstance(job, CompactionJob), job
+    assert "" == loaded_table(table, NAME).facts.not_moved
+    says(table.refresh())
 
-    job = moved(table.refresh(), hour(1))
+    outcome = commit(empty_catalog, job, rewritten(table, job))
+    again = moved(table.refresh(), hour(1))
 
-    if stays:
-        assert isinstance(job, Refusal)
-        assert job.reason is Reason.OUTPUT_SPEC
-        assert "a writer deletes by key in partition spec 0" in job.why
-    else:
-        assert isinstance(job, CompactionJob), job
+    assert (OutcomeKind.FAILED, Reason.OUTPUT_SPEC) == (outcome.kind, outcome.reason), outcome
+    assert isinstance(again, Refusal)
+    assert "rows of the table are replaced by key" in again.why
+    assert "rows of the table are replaced by key" in loaded_table(table, NAME).facts.not_moved
 
 
 def test_files_without_any_value_go_too(empty_catalog: Any) -> None:

@@ -4,6 +4,7 @@ The rounds, the book of windows, the tables and their commits are real. Writers 
 between two batches; some say that they grant windows, and never answer. Nobody sleeps.
 """
 
+import sys
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -160,8 +161,16 @@ def test_in_an_hour_each_table_has_its_turns_and_whoever_never_answers_takes_non
         assert one.shop.table.scan().to_arrow().num_rows == 2 * one.commits()
 
 
-@pytest.mark.parametrize(("tables", "answer"), [(1, True), (8, False)], ids=["they answer", "they never do"])
-def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(lab, tables, answer):
+@pytest.mark.parametrize(
+    ("tables", "answer", "reads_every_s", "job_s"),
+    [(1, True, READS_EVERY_S, JOB_S), (1, True, 24, 20), (8, False, READS_EVERY_S, JOB_S)],
+    ids=["they answer", "they answer late", "they never do"],
+)
+def test_beside_cold_work_that_never_ends_windows_have_every_other_turn(
+    lab, monkeypatch, tables, answer, reads_every_s, job_s
+):
+    monkeypatch.setattr(sys.modules[__name__], "READS_EVERY_S", reads_every_s)
+    monkeypatch.setattr(sys.modules[__name__], "JOB_S", job_s)
     (lab.root / "policies" / "cold.yaml").write_text(
         EAGER.replace('tables: "*"', 'tables: "cold.*"').replace("min_files: 3", "min_files: 3, rest: 0s")
     )

@@ -20,6 +20,7 @@ from isotherm.core.older_specs import WITHOUT_VALUE, is_older, only_field, ordin
 from isotherm.core.partition_state import NO_PARTITION, PartitionState
 from isotherm.core.partitions import label, time_span
 from isotherm.core.planner.coldness import HEAR_AGAIN_MS, Finding, first_hot
+from isotherm.core.planner.held import QUARANTINE_FAILURES
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Cold, Policy
 from isotherm.core.units import span_text
@@ -115,7 +116,12 @@ def _first_hot(
 
 def _refused_lately(quarantine: Quarantine | None, now_ms: int) -> Move | None:
     """What the files said against it the last time, while that holds."""
-    if quarantine is None or not quarantine.is_of_move or quarantine.until_ms <= now_ms:
+    if quarantine is None:
+        return None
+    if quarantine.failures >= QUARANTINE_FAILURES:
+        # Perhaps only such jobs fail. One that goes well in its own spec ends this.
+        return Move(why=f"its jobs failed {quarantine.failures} times in a row ({quarantine.why})")
+    if not quarantine.is_of_move or quarantine.until_ms <= now_ms:
         return None
     why = quarantine.why.partition(": ")[2]
     left = span_text(quarantine.until_ms - now_ms)

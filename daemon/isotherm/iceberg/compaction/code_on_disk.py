@@ -10,6 +10,9 @@ from pathlib import Path
 
 import isotherm
 
+CHANGING = "it is being changed"
+"""No code's, while files come and go."""
+
 
 def code_on_disk() -> str:
     """What no other version of the package has, or nothing where there is none.
@@ -19,11 +22,16 @@ def code_on_disk() -> str:
     """
     found = blake2b(digest_size=16)
     root = Path(isotherm.__path__[0])
-    paths = sorted(
-        path
-        for path in root.rglob("*.py*")
-        if path.suffix in {".py", ".pyc"} and path.parent.name != "__pycache__"
-    )
+    try:
+        paths = sorted(
+            path
+            for path in root.rglob("*.py*")
+            if path.suffix in {".py", ".pyc"}
+            and path.parent.name != "__pycache__"
+            and not path.name.startswith(".")  # an editor's, or another system's
+        )
+    except OSError:  # a folder went while it was listed
+        return CHANGING
     for path in paths:
         found.update(f"\0{path.relative_to(root)}\0".encode())
         with suppress(OSError):  # gone meanwhile: it is being upgraded

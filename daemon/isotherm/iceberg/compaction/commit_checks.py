@@ -18,7 +18,7 @@ from isotherm.iceberg.compaction.division import lies_elsewhere
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
-from isotherm.iceberg.partition_fields import partition_fields
+from isotherm.iceberg.partition_fields import partition_fields, upserted_by
 from isotherm.iceberg.snapshots import summary_of
 from isotherm.iceberg.unpublished import waits_to_be_published
 from isotherm.iceberg.values import name_mapping_of
@@ -90,6 +90,8 @@ def check_outputs(
     if metadata.default_spec_id != job.output_spec_id:
         why = f"partition spec {metadata.default_spec_id} is the current one by now, not {job.output_spec_id}"
         raise RefusalError(Reason.SCHEMA, why)
+    if (by := upserted_by(metadata)) is not None:
+        raise RefusalError(Reason.OUTPUT_SPEC, f"rows of the table are replaced by key by now ({by})")
     outputs, fields = set(job.outputs), partition_fields(metadata)
     for file in rewrite.files:
         if file.partition not in outputs:

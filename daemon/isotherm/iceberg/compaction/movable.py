@@ -8,13 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot, Summary
+from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.clients.manifests.reading import entries, read_manifest_list
 from isotherm.contract.identity import PartitionKey
-from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.job_limits import MAX_JOB_FILES, MAX_OUTPUTS
 from isotherm.core.model.jobs import Destination, Take
@@ -24,14 +21,10 @@ from isotherm.core.older_specs import WITHOUT_VALUE, of_ordinals, only_field, or
 from isotherm.core.units import clock_text
 from isotherm.iceberg.compaction.job_files import in_order
 from isotherm.iceberg.compaction.names import destination
-from isotherm.iceberg.manifests.fetching import fetched
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.manifests.time_ranges import TimeRange, time_ranges
 from isotherm.iceberg.partition_fields import partition_fields, why_not_moved
 from isotherm.iceberg.stopping import IsStopped, Stopped
-
-MOST_ASKED = 20
-"""Manifests of deletes that are read to find such a writer, the newest: who upserts on is in each of them."""
 
 _File = tuple[str, int | None]
 Movable = Mapping[_File, Sequence[PartitionKey]]
@@ -72,8 +65,6 @@ def movable(
     field = only_field(fields)
     if field is None or field.source_id is None:
         return Refusal(Reason.SCHEMA, "the current partition spec has no single field by now")
-    if (seen := _deletes_by_older_specs(metadata, io, snapshot)) is not None:
-        return Refusal(Reason.OUTPUT_SPEC, seen)
     by_key = outputs_of(partition, fields)
     told = time_ranges(metadata, io, snapshot, partition, field.source_id, is_stopped)
     older = [
@@ -107,48 +98,6 @@ def _oldest(
         elif not found:
             staying.append(_Stays(is_young=False))
     return found, staying
-
-
-def _deletes_by_older_specs(metadata: TableMetadata, io: FileIO, snapshot: Snapshot) -> str | None:
-    """Why rows must stay where a writer looks for them: it upserts by an older spec, though the current one is in use.
-
-    Its equality deletes apply to files of that spec alone, so each row that was moved would stay beside its new version.
-    Known are those of the snapshots that the table still has; a stream that writes on is among them.
-    """
-    current = metadata.default_spec_id
-    listed = read_manifest_list(io, snapshot.manifest_list)
-    since = min(
-        (one.min_sequence_number or 0 for one in listed if one.partition_spec_id == current), default=None
-    )
-    summaries = {one.snapshot_id: one.summary for one in metadata.snapshots}
-    suspects = [
-        one
-        for one in listed
-        if one.content == ManifestContent.DELETES
-        and one.partition_spec_id != current
-        and one.added_files_count != 0
-        and since is not None
-        and (one.sequence_number or 0) > since
-        and one.added_snapshot_id in summaries
-        and not _is_ours(summaries[one.added_snapshot_id])
-    ]
-    suspects = sorted(suspects, key=lambda one: one.sequence_number or 0)[-MOST_ASKED:]
-    for manifest, written in zip(suspects, fetched(io, suspects), strict=True):
-        if any(
-            entry.status == ManifestEntryStatus.ADDED
-            and entry.data_file.content == DataFileContent.EQUALITY_DELETES
-            for entry in entries(written, manifest)
-        ):
-            return (
-                f"a writer deletes by key in partition spec {manifest.partition_spec_id} (snapshot "
-                f"{manifest.added_snapshot_id}), and would not find rows that were moved: restart it, so that it writes "
-                "by the current one"
-            )
-    return None
-
-
-def _is_ours(summary: Summary | None) -> bool:
-    return summary is not None and JOB_ID in summary.additional_properties
 
 
 def _outputs(

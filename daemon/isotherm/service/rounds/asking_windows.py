@@ -42,6 +42,8 @@ CLOSED_AT_ONCE = 20
 TURN_AFTER_S = 60.0
 """Other work has all slots for so long at most while a table waits to be asked for. Then the next slot is left for its window:
 cold work that never ends would be all that is ever done. After a turn others have them for as long, or longer."""
+LONGEST_TURN_S = 300.0
+"""What counts of a turn at the most: nobody may have looked meanwhile."""
 MOST_REMEMBERED = 10_000
 """Tables of which it is known when they were asked for last, or that they wait for their turn: some 2 MB each."""
 MOST_DOUBLED = 6
@@ -104,15 +106,20 @@ class Windows:
             for one in self._waiting.values()
             if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
         ]
+        is_turn = self._is_turn(now_s)
+        if is_turn:  # no slot is left for writers that did not answer the last time
+            mine = [one for one in mine if one.uuid not in self._unanswered]
         for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
                 # Whoever granted would wait for nothing; those that waited longest come first the next time.
-                self._no_room_since_s = now_s if self._no_room_since_s is None else self._no_room_since_s
+                if self._no_room_since_s is None and any(one.uuid not in self._unanswered for one in mine):
+                    self._no_room_since_s = now_s
                 return
             del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
-                if self._ask(table, 1) and self._is_turn(now_s):
+                if self._ask(table, 1) and is_turn:
                     self._in_turn, self._turn_began_s, self._no_room_since_s = table.uuid, now_s, None
+                    return
         self._no_room_since_s = None
 
     def slots_left(self) -> int:
@@ -121,14 +128,14 @@ class Windows:
         window = self.book.of(self._in_turn)
         if self._in_turn and (window is None or not self._waits(window)):
             self._in_turn = ""
-            self._others_until_s = now_s + max(TURN_AFTER_S, now_s - self._turn_began_s)
+            took_s = min(now_s - self._turn_began_s, LONGEST_TURN_S)
+            self._others_until_s = now_s + max(TURN_AFTER_S, took_s)
         return int(bool(self._in_turn) or self._is_turn(now_s))
 
     def _is_turn(self, now_s: float) -> bool:
-        """Whether the next slot is a window's. Tables whose writers did not answer the last time wait for a slot that is free."""
+        """Whether the next slot is a window's."""
         waits_s = 0.0 if self._no_room_since_s is None else now_s - self._no_room_since_s
-        are_heard = any(uuid not in self._unanswered for uuid in self._waiting)
-        return waits_s >= TURN_AFTER_S and now_s >= self._others_until_s and not self._in_turn and are_heard
+        return waits_s >= TURN_AFTER_S and now_s >= self._others_until_s and not self._in_turn
 
     def _waits(self, window: GrantedWindow) -> bool:
         """Whether a window has no job, and its writers may still answer."""
