@@ -21,7 +21,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 LONGEST_WITH_SERVERS = "tests/demo/test_demo.py"
-LONGEST = ("tests/mutants/", "tests/simulation/", "tests/workloads/")
+LONGEST = ("tests/mutants/", "tests/simulation/", "tests/workloads/", "tests/service/windows/test_in_turn.py")
 """Without servers; the first two use all cores."""
 
 WITH_SERVERS = 2
