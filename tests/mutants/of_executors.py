@@ -104,4 +104,11 @@ MUTANTS = (
         "Reason.DEADLINE",
         FORKS + "test_one_that_never_wakes_up_is_replaced_and_its_job_is_not_too_large",
     ),
+    Mutant(
+        "a daemon starts with code of two versions, and takes whatever is half installed later for its own",
+        "iceberg/compaction/code_on_disk.py",
+        "if found == CHANGING:",
+        "if False:",
+        UPGRADED + "test_while_files_come_and_go_it_is_nobodys_code_and_nothing_starts",
+    ),
 )

@@ -137,5 +137,31 @@ def test_where_no_code_lies_as_files_nothing_starts(tmp_path: Path, monkeypatch:
         code_of_ours()
 
 
+def test_while_files_come_and_go_it_is_nobodys_code_and_nothing_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A folder is taken away between being listed and being looked into: so pip does."""
+
+    def gone(*_: object) -> None:
+        raise FileNotFoundError("a folder that is gone by now")
+
+    ours = code_on_disk()
+    monkeypatch.setattr(Path, "rglob", gone)
+
+    assert code_on_disk() not in {ours, ""}
+    with pytest.raises(ImportError, match="being installed just now"):
+        code_of_ours()
+
+
+def test_a_file_of_an_editor_is_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.py").write_text("x = 1")
+    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
+    before = code_on_disk()
+    (tmp_path / ".#one.py").symlink_to("nobody@nowhere")
+    (tmp_path / "._one.py").write_bytes(b"of another system")
+
+    assert code_on_disk() == before
+
+
 def test_code_is_the_same_as_long_as_nobody_changes_it() -> None:
     assert code_on_disk() == code_on_disk()

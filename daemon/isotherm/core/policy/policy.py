@@ -190,7 +190,8 @@ class Compact(StrictModel):
     output_spec: OutputSpec = OutputSpec.OWN
     """The partition spec of new files. `own`: that of the files that are read. `current`: what lies in an older spec is
     written in the table's current one, however few its files are, once its partition and all into which its rows go are cold;
-    where the current spec is a single field of time. For tables whose spec has changed, so that readers prune old data too."""
+    where the current spec is a single field of time, and no rows of the table are replaced by key. For tables whose spec has
+    changed, so that readers prune old data too."""
     executor: ExecutorName | None = None
     """Where jobs of this table run. By default their size says it (`executors.spark.from_bytes`). Of a
     daemon without a cluster all run on its own machine."""

@@ -43,9 +43,12 @@ def code_of_ours() -> str:
     """What this process runs, asked while it is imported.
 
     Raises:
-        ImportError: nothing is found, as in an archive: an upgrade would go unnoticed, and nothing may run like that.
+        ImportError: nothing is found, as in an archive: an upgrade would go unnoticed, and nothing may run like that. Or files come
+            and go just now: what was imported may be of two versions.
     """
     found = code_on_disk()
+    if found == CHANGING:
+        raise ImportError(f"isotherm is being installed just now in {isotherm.__path__[0]}: start again")
     if not found:
         where = isotherm.__path__[0]
         raise ImportError(f"the code of isotherm does not lie as files in {where}: install it into a folder")

@@ -54,12 +54,9 @@ def movable(
     """
     if take.output_spec_id is None:
         return None
-    if take.output_spec_id != metadata.default_spec_id or (why := why_not_moved(metadata)):
-        why = (
-            why
-            if take.output_spec_id == metadata.default_spec_id
-            else "another partition spec is current by now"
-        )
+    if take.output_spec_id != metadata.default_spec_id:
+        return Refusal(Reason.SCHEMA, "another partition spec is current by now")
+    if why := why_not_moved(metadata):
         return Refusal(Reason.SCHEMA, why)
     fields = partition_fields(metadata)
     field = only_field(fields)
