@@ -77,7 +77,7 @@ def test_no_other_end_makes_a_job_smaller_and_none_forgets_that_it_is(reason):
     assert after_failure(held(part), reason, read, NOW) is part
 
 
-KILLED, SUCCESS = Reason.KILLED, None
+KILLED, CRASHED, SUCCESS = Reason.KILLED, Reason.CRASHED, None
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,11 @@ KILLED, SUCCESS = Reason.KILLED, None
         ([KILLED, KILLED], 4 * GIB),
         ([KILLED, KILLED, KILLED], 2 * GIB),
         ([KILLED, SUCCESS, KILLED], None),
+        ([CRASHED], None),
+        ([CRASHED, CRASHED], 4 * GIB),
+        ([KILLED, CRASHED, KILLED], 2 * GIB),
+        ([CRASHED, SUCCESS, CRASHED], None),
+        ([Reason.CORRUPT_FILE, CRASHED], None),
         ([KILLED, KILLED, SUCCESS, KILLED], 4 * GIB),
         ([Reason.CORRUPT_FILE, KILLED], None),
         ([KILLED, Reason.CONFLICT, KILLED], None),
@@ -100,7 +105,7 @@ KILLED, SUCCESS = Reason.KILLED, None
     ],
 )
 def test_a_job_that_is_killed_twice_in_a_row_is_made_smaller_and_no_other_that_is_killed(ends, part):
-    """Where memory is short the kernel kills it. Once, it may have been a person."""
+    """Where memory is short the kernel kills it, or the daemon with it. Once, it may have been a person."""
     hold = None
     for reason in ends:
         if reason is SUCCESS:

@@ -2,15 +2,43 @@
 
 from mutants.mutant import Mutant
 
-PLANNER = "core/planner/moving.py"
+PLANNER = "core/planner/older_spec_moves.py"
 DIVISION = "iceberg/compaction/division.py"
 MOVABLE = "iceberg/compaction/movable.py"
 CHECKS = "iceberg/compaction/commit_checks.py"
-VERDICTS = "core/planner/test_moving.py::"
+VERDICTS = "core/planner/test_older_spec_moves.py::"
 FILES = "iceberg/compaction/test_moving.py::"
 JOBS = "service/jobs/test_moves.py::"
 
 MUTANTS = (
+    Mutant(
+        "a file is taken whose rows go where writers are",
+        MOVABLE,
+        "return outputs if take.not_into.isdisjoint(outputs) else _Stays.HOT",
+        "return outputs",
+        FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
+    ),
+    Mutant(
+        "rows without a value are taken that go where writers are",
+        MOVABLE,
+        "return _Stays.HOT if WITHOUT_VALUE in take.not_into else [WITHOUT_VALUE]",
+        "return [WITHOUT_VALUE]",
+        FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
+    ),
+    Mutant(
+        "one day that stays hot keeps all days where they are",
+        "service/jobs/compactions.py",
+        "not_into=frozenset(self.fold.hot_ones(request.table.uuid))",
+        "not_into=frozenset()",
+        JOBS + "test_a_day_that_stays_hot_keeps_its_own_rows_alone",
+    ),
+    Mutant(
+        "of several partitions rows are written as they come",
+        "iceberg/compaction/division.py",
+        "return len(self.named) == 1",
+        "return True",
+        FILES + "test_a_partition_gets_one_file_however_its_rows_lie",
+    ),
     Mutant(
         "whatever the policy says, old specs are moved",
         PLANNER,
@@ -70,8 +98,8 @@ MUTANTS = (
     Mutant(
         "files with rows of today are moved",
         MOVABLE,
-        "told.last_ms >= before_ms",
-        "told.first_ms >= before_ms",
+        "told.last_ms >= take.before_ms",
+        "told.first_ms >= take.before_ms",
         FILES + "test_files_with_rows_of_a_time_that_is_not_over_stay",
     ),
     Mutant(
@@ -210,10 +238,10 @@ MUTANTS = (
     ),
     Mutant(
         "where moves fail, nothing is compacted in its own spec either",
-        "core/planner/moving.py",
+        "core/planner/older_spec_moves.py",
         "if quarantine.failures >= QUARANTINE_FAILURES:",
         "if False:",
-        "core/planner/test_moving.py::test_after_three_failures_it_is_compacted_in_its_own_spec",
+        "core/planner/test_older_spec_moves.py::test_after_three_failures_it_is_compacted_in_its_own_spec",
     ),
     Mutant(
         "what cannot be moved is never compacted again",
@@ -224,7 +252,7 @@ MUTANTS = (
     ),
     Mutant(
         "what cannot be moved is bound for it again and again",
-        "core/planner/moving.py",
+        "core/planner/older_spec_moves.py",
         "if not quarantine.is_of_move or quarantine.until_ms <= now_ms:",
         "if True:",
         "service/jobs/test_moves.py::test_what_stays_in_an_older_spec_is_compacted_in_it",

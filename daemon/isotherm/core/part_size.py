@@ -19,6 +19,9 @@ from isotherm.core.units import DAY_MS
 
 TOO_LARGE = frozenset({Reason.DEADLINE, Reason.OUT_OF_MEMORY})
 """Ends of a job of which a smaller one may do better, whatever was before."""
+KILLS = frozenset({Reason.KILLED, Reason.CRASHED})
+"""Ends that somebody else brought about: of the job's process, or of the whole daemon with it. Where a group of processes fills
+its memory, containers and services end all of it."""
 GROWS_MS = 7 * DAY_MS
 FORGOTTEN_AFTER = 4
 """So many times it has grown."""
@@ -50,7 +53,7 @@ def after_failure(before: Hold | None, reason: Reason, read: JobRead, now_ms: in
         return None if allowed is None else PartSize(allowed, now_ms)
     # Of what was allowed too: deletes that name many files are read with a part of these as with all.
     least = min(read.bytes, MAX_JOB_BYTES if allowed is None else allowed)
-    if reason is not Reason.KILLED:
+    if reason not in KILLS:
         return PartSize(max(least // 2, 1), now_ms)
     return part if least <= LEAST_KILLED_BYTES else PartSize(max(least // 2, LEAST_KILLED_BYTES), now_ms)
 
@@ -58,13 +61,11 @@ def after_failure(before: Hold | None, reason: Reason, read: JobRead, now_ms: in
 def _is_too_large(before: Hold | None, reason: Reason) -> bool:
     """Whether a smaller job may end better.
 
-    Anybody may kill a process once. Twice in a row it is the kernel, because the machine's memory is short: where
+    Anybody may kill a process once, or a daemon. Twice in a row it is the kernel, because the machine's memory is short: where
     `memory_bytes` is not set, or allows more than there is, nothing else ever says so. An outage between the two is no end
     of a row.
     """
-    if reason is not Reason.KILLED:
-        return reason in TOO_LARGE
-    return last_failure(before) == Reason.KILLED
+    return reason in TOO_LARGE or (reason in KILLS and last_failure(before) in KILLS)
 
 
 def last_failure(before: Hold | None) -> str:

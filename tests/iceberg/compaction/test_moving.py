@@ -34,7 +34,7 @@ from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_ke
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import AskedOrder, CompactionJob, OutcomeKind, SortKey, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.core.planner.moving import WHOLE_BYTES
+from isotherm.core.planner.older_spec_moves import WHOLE_BYTES
 from isotherm.iceberg.compaction.commit_outcome import settled
 from isotherm.iceberg.compaction.division import told_of
 from isotherm.iceberg.compaction.names import leftovers
@@ -354,7 +354,7 @@ def test_bounds_the_wrong_way_round_are_not_believed(empty_catalog: Any, monkeyp
     refused = moved(table, UNPARTITIONED)
 
     assert isinstance(refused, Refusal)
-    assert "of 1 it is not known into which partitions they go" in refused.why
+    assert "1 go into partitions that are not known, or are too many" in refused.why
 
 
 def test_a_row_of_a_partition_that_is_not_named_ends_the_job(empty_catalog: Any) -> None:
@@ -431,6 +431,31 @@ def test_files_with_rows_of_a_time_that_is_not_over_stay(empty_catalog: Any) -> 
     none = moved(table, UNPARTITIONED, before_ms=0)
     assert isinstance(none, Refusal)
     assert (Reason.OUTPUT_SPEC, True) == (none.reason, "2 hold rows from 1970" in none.why), none
+
+
+def test_a_partition_gets_one_file_however_its_rows_lie(empty_catalog: Any) -> None:
+    batches = some(0, [30, 1, 31, 2]), some(10, [3, 32, 4])
+    table = becomes(made(empty_catalog, NONE, *batches), "at", DayTransform(), "at_day")
+    before = rows(table)
+    move(empty_catalog, table, UNPARTITIONED)
+
+    assert [(day(0, 1000), 4), (day(1, 1000), 3)] == sorted((one.partition, one.rows) for one in live(table))
+    assert before == rows(table)
+
+
+def test_files_with_rows_of_a_partition_that_is_hot_stay(empty_catalog: Any) -> None:
+    """One day to which somebody writes for ever kept the whole partition where it was."""
+    batches = some(0, [1]), some(10, [2, 30]), some(20, [50]), some(30, [None])
+    table = becomes(made(empty_catalog, NONE, *batches), "at", DayTransform(), "at_day")
+    before = rows(table)
+    hot = frozenset({day(1, 1000), UNPARTITIONED})
+
+    job = move(empty_catalog, table, UNPARTITIONED, before_ms=2**60, not_into=hot)
+    assert (day(0, 1000), day(2, 1000)) == job.outputs
+    assert before == rows(table)
+    none = moved(table, UNPARTITIONED, before_ms=2**60, not_into=hot)
+    assert isinstance(none, Refusal)
+    assert "2 files of older partition specs: 2 hold rows of partitions that are hot" == none.why
 
 
 def test_a_job_names_no_more_partitions_than_it_may_write(empty_catalog: Any, monkeypatch: Any) -> None:

@@ -10,7 +10,7 @@ from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Take
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.planner.moving import WHOLE_BYTES
+from isotherm.core.planner.older_spec_moves import WHOLE_BYTES
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.values import loaded_table
 from support.equality import ID, delete_by, keys

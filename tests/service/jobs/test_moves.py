@@ -220,6 +220,22 @@ def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
     assert older(table) == {UNPARTITIONED}
 
 
+def test_a_day_that_stays_hot_keeps_its_own_rows_alone(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 30, 50, spec=UNPARTITIONED_PARTITION_SPEC)
+    before = rows(table)
+    for at in (31, 9 * DAY, 9 * DAY):
+        lab.append(table, at)
+    lab.topic.messages.append(intent_on(table, day(1, 1000)))
+    service = lab.settled()
+
+    live = lab.scan()
+    assert (1, 1) == (live[UNPARTITIONED].data_total.files, live[day(1, 1000)].data_total.files)
+    assert {day(0, 1000), day(2, 1000)} < set(live)
+    assert rows(table)[: len(before)] == before
+    assert believed(service, uuid_of(table)) == counted(live)
+
+
 def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
     """The column of the current spec came later: nothing tells into which of its partitions the old rows go."""
     lab = Lab(tmp_path, MOVING)

@@ -48,6 +48,8 @@ class Take:
     """Those alone of other partition specs: what is written of them is of this one. None: of the spec of what is read."""
     before_ms: int | None = None
     """Of those the ones of which all rows lie before this event time. None: all."""
+    not_into: frozenset[PartitionKey] = frozenset()
+    """And of which none goes into one of these partitions, which were hot when the job was begun."""
 
     @property
     def rewrites_data(self) -> bool:

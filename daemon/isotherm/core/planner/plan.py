@@ -38,7 +38,7 @@ from isotherm.core.planner.job_size import (
     why_in_parts,
 )
 from isotherm.core.planner.minor import Old, advice, old_files
-from isotherm.core.planner.moving import NO_MOVE, Move, flying_into, move_of, moved_first
+from isotherm.core.planner.older_spec_moves import NO_MOVE, Move, flying_into, move_of, moved_first
 from isotherm.core.planner.rest import REST_SCORE, ends, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank

@@ -78,6 +78,11 @@ class Division:
             {places[source_id]: value for source_id, value in constants.items() if source_id in places},
         )
 
+    @property
+    def is_of_one(self) -> bool:
+        """Whether all rows go into one partition: then they need no order for it."""
+        return len(self.named) == 1
+
     def ordinals(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         """The ordinal of each row."""
         values = rows.column(self.place)
@@ -135,14 +140,15 @@ class ByPartition:
 class DividedOutput:
     """Takes rows in the order of their partitions, and writes files of one after another."""
 
-    def __init__(self, division: Division, make: Callable[[int, int], Output]) -> None:
+    def __init__(self, division: Division, make: Callable[[int, int], Output], live_rows: int) -> None:
         """Nothing is written before the first rows.
 
         Args:
-            division: of the rows, which it has counted.
+            division: of the rows. Where there are many partitions, it has counted them all before they come.
             make: an output for so many rows, whose first file has this number.
+            live_rows: how many there are in all.
         """
-        self._division, self._make = division, make
+        self._division, self._make, self._live_rows = division, make, live_rows
         self._output: Output | None = None
         self._number = LACKING
         self._done: list[NewFile] = []
@@ -160,7 +166,8 @@ class DividedOutput:
         for number, count in _runs(self._division.ordinals(rows)):
             if self._output is None or number != self._number:
                 self._close()
-                self._output = self._make(self._division.rows[number], len(self._done))
+                expected_rows = self._live_rows if self._division.is_of_one else self._division.rows[number]
+                self._output = self._make(expected_rows, len(self._done))
                 self._number = number
             self._output.write(rows.slice(start, count))
             start += count

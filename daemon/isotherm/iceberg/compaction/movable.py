@@ -5,7 +5,7 @@ that are named here when it is written (`division`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from enum import Enum
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
@@ -31,12 +31,12 @@ Movable = Mapping[_File, Sequence[PartitionKey]]
 """The files that one job may move, and the partitions into which the rows of each go."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stays:
-    """A file stays for now."""
+class _Stays(Enum):
+    """Why a file stays for now."""
 
-    is_young: bool
-    """It has rows of a time that is not over. Else its manifest does not tell enough of it."""
+    YOUNG = "hold rows from {before} on, where nothing is sure to be cold"
+    HOT = "hold rows of partitions that are hot"
+    UNKNOWN = "go into partitions that are not known, or are too many"
 
 
 def movable(
@@ -67,16 +67,13 @@ def movable(
     older = [
         entry for entry in live if entry.kind is FileKind.DATA and entry.spec_id != metadata.default_spec_id
     ]
-    each = (
-        (entry, _outputs(field, told[entry.path], by_key, take.before_ms))
-        for entry in sorted(older, key=in_order)
-    )
+    each = ((entry, _outputs(field, told[entry.path], by_key, take)) for entry in sorted(older, key=in_order))
     found, staying = _oldest(each, is_stopped)
     return found or _refusal(staying, take.before_ms)
 
 
 def _oldest(
-    each: Iterable[tuple[LiveEntry, "Sequence[PartitionKey] | _Stays"]], is_stopped: IsStopped
+    each: Iterable[tuple[LiveEntry, Sequence[PartitionKey] | _Stays]], is_stopped: IsStopped
 ) -> tuple[Movable, list[_Stays]]:
     """Of files and where they go those that one job may move, and why others stay."""
     found: dict[_File, Sequence[PartitionKey]] = {}
@@ -93,43 +90,37 @@ def _oldest(
             named |= set(outputs)
             found[entry.identity] = outputs
         elif not found:
-            staying.append(_Stays(is_young=False))
+            staying.append(_Stays.UNKNOWN)
     return found, staying
 
 
 def _outputs(
-    field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, before_ms: int | None
+    field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, take: Take
 ) -> Sequence[PartitionKey] | _Stays:
     """The partitions into which the rows of one file go."""
     if told.has_none and by_key is None:
-        return [WITHOUT_VALUE]
+        return _Stays.HOT if WITHOUT_VALUE in take.not_into else [WITHOUT_VALUE]
     if told.first_ms is None or told.last_ms is None:
-        return _Stays(is_young=False) if by_key is None else by_key
-    if before_ms is not None and told.last_ms >= before_ms:
-        return _Stays(is_young=True)
+        return _Stays.UNKNOWN if by_key is None else by_key
+    if take.before_ms is not None and told.last_ms >= take.before_ms:
+        return _Stays.YOUNG
     first, last = ordinal(told.first_ms, field), ordinal(told.last_ms, field)
     if not 0 <= last - first < MAX_OUTPUTS:
-        return _Stays(is_young=False)  # too many, or bounds that nobody can believe
+        return _Stays.UNKNOWN  # too many, or bounds that nobody can believe
     by_rows = of_ordinals(field, first, last)
     if by_key is not None:
         # Where they speak against each other, a row says which of them is wrong.
         return [key for key in by_rows if key in set(by_key)] or by_key
-    return [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
+    outputs = [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
+    return outputs if take.not_into.isdisjoint(outputs) else _Stays.HOT
 
 
 def _refusal(staying: Sequence[_Stays], before_ms: int | None) -> Refusal:
     """Why no file can be moved."""
     if not staying:
         return Refusal(Reason.OUTPUT_SPEC, "no file of an older partition spec is in it")
-    young = sum(one.is_young for one in staying)
-    unknown = len(staying) - young
-    parts = (
-        [f"{young} hold rows from {clock_text(before_ms or 0)} on, where nothing is sure to be cold"]
-        if young
-        else []
-    )
-    if unknown:
-        parts.append(f"of {unknown} it is not known into which partitions they go, or they are too many")
+    before = clock_text(before_ms or 0)
+    parts = [f"{count} {why.value.format(before=before)}" for why in _Stays if (count := staying.count(why))]
     why = f"{len(staying)} files of older partition specs: {', and '.join(parts)}"
     return Refusal(Reason.OUTPUT_SPEC, why)
 

@@ -87,7 +87,7 @@ def rewrite(
     rest = {number: file for number, file in enumerate(job.data_files) if number not in passed.numbers}
     live_rows = sum(file.rows - deleted.count(file) for file in rest.values())
     output = _output(io, job, metadata, rest.values(), live_rows, len(passed.files), division)
-    order = ordering if division is None else ByPartition(division, ordering)
+    order = ordering if division is None or division.is_of_one else ByPartition(division, ordering)
     anew, found = _rewritten(io, rest, metadata, constants, deleted, sums, output, order, told)
     written, found = [*passed.files, *anew], [*passed.found, *found]
     merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
@@ -256,7 +256,7 @@ def _output(
             bytes_per_row=sum(file.size_bytes for file in files) / max(rows, 1),
         )
 
-    return made(live_rows, first_number) if division is None else DividedOutput(division, made)
+    return made(live_rows, first_number) if division is None else DividedOutput(division, made, live_rows)
 
 
 def _read_back(io: FileIO, metadata: TableMetadata, written: Sequence[WrittenFile]) -> list[Tally]:

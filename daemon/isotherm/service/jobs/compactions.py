@@ -87,8 +87,11 @@ class Compactions(RunningCompactions):
         if row is None or resolved is None or row.state.head is None:
             return False
         operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        decision = request.decision
-        return self._begin(operation, decision.take or Take(), resolved.policy.compact, decision.window_id)
+        take, window_id = request.decision.take or Take(), request.decision.window_id
+        if take.before_ms is not None:
+            # Where its rows go is known once it is bound. No file is taken that goes where writers are.
+            take = replace(take, not_into=frozenset(self.fold.hot_ones(request.table.uuid)))
+        return self._begin(operation, take, resolved.policy.compact, window_id)
 
     def _begin(self, operation: Operation, take: Take, compact: Compact, window_id: str) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id

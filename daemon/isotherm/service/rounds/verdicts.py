@@ -21,7 +21,7 @@ from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.expirable import reader_lags
 from isotherm.core.planner.job_size import job_bytes
 from isotherm.core.planner.minor import why_not
-from isotherm.core.planner.moving import output_hot
+from isotherm.core.planner.older_spec_moves import output_hot
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View

@@ -12,7 +12,7 @@ from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.planner.backlog import done
-from isotherm.core.planner.moving import WHOLE_BYTES, output_hot
+from isotherm.core.planner.older_spec_moves import WHOLE_BYTES, output_hot
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Cold, Compact, Policy, Work
