@@ -7,8 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from isotherm.clients.remote_file import WHOLE_FILE_BYTES
 from isotherm.clients.retries import is_no_answer
-from isotherm.clients.storage import WHOLE_FILE_BYTES, RetryingFileIO, properties_with_retries
+from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.clients.timeouts import LEAST_BYTES_PER_S, TIMEOUTS, Patience
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.failures import blaming

@@ -1,8 +1,10 @@
 """A table whose metadata comes slowly is given up before the loop counts as stuck, and says how slowly it came."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from isotherm.clients.storage import RetryingFile
+from isotherm.clients.remote_file import RetryingFile
 from isotherm.iceberg.catalog import LOAD_WITHIN_S, IcebergCatalog
 from isotherm.iceberg.threads import Threads
 from isotherm.service.health import TICK_LIMIT_S
@@ -34,8 +36,8 @@ class OnASlowLine:
 class _File:
     location = "s3://lake/t/metadata/1.metadata.json"
 
-    def __len__(self):
-        return 6000 * 1024
+    def open(self):
+        return SimpleNamespace(size=lambda: 6000 * 1024)
 
 
 class _Store:

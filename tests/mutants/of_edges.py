@@ -62,8 +62,29 @@ MUTANTS = (
         "clients/test_azure.py::test_an_account_that_the_operator_did_not_name_is_not_asked",
     ),
     Mutant(
+        "a small file goes up with three requests",
+        "clients/one_attempt.py",
+        '"allow_delayed_open": True',
+        '"allow_delayed_open": False',
+        "clients/test_remote_file.py::test_a_small_file_is_written_with_two_requests_and_read_with_two",
+    ),
+    Mutant(
+        "a remote file is written over another",
+        "clients/remote_file.py",
+        "if self._store.ask(self._is_there):",
+        "if False:",
+        "clients/test_remote_file.py::test_a_file_is_not_written_over_another",
+    ),
+    Mutant(
+        "what was opened once is read on where it failed",
+        "clients/remote_file.py",
+        "streams.pop() if streams else self._file.open()",
+        "streams[0]",
+        "clients/test_remote_file.py::test_what_was_opened_is_opened_again_where_reading_fails",
+    ),
+    Mutant(
         "an upload has no limit as a whole",
-        "clients/storage.py",
+        "clients/remote_file.py",
         "self._store.sent(self._send, self._spool.tell())",
         "self._send()",
         "clients/test_timeouts.py::"

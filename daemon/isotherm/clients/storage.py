@@ -1,7 +1,7 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
 Reading is retried request by request, and writing file by file: a remote file is spooled and goes up when it is closed,
-so that an upload can begin again, and a reader never sees half a file. Each request, and each upload, has a limit as a whole
+so that an upload can begin again, and a reader never sees half a file (`remote_file`). Each request, and each upload, has a limit as a whole
 that grows with its size (`timeouts`). On a local disk nothing is spooled or retried, because there a failure is final.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
@@ -10,14 +10,12 @@ whose location is not plain, and no file is written over another.
 What this module does not do: judge what is in a file, or decide what may be deleted.
 """
 
-import io
 import os
 import tempfile
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -39,24 +37,20 @@ from isotherm.clients.metadata_file import (
     METADATA_NAMES,
     MetadataFile,
     newest_of,
-    opened,
 )
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
 from isotherm.clients.name_nodes import check as check_name_node
-from isotherm.clients.one_attempt import OneAttempt, gcs_client
+from isotherm.clients.one_attempt import OneAttempt, gcs_client, one_request_for_small
 from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
-from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, of_the_store, store_of
-from isotherm.clients.timeouts import TricklesError
+from isotherm.clients.remote_file import RetryingFile
+from isotherm.clients.retries import REQUEST_TIMEOUT_S, of_the_store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
-WHOLE_FILE_BYTES = 8 * 1024 * 1024
-"""Up to here a remote file is read in one request; above it in pieces, as they are needed."""
 REQUESTS_AT_ONCE = 48
 """Small requests that are under way together: a store takes some 30 ms for each, so that is more than a thousand a second."""
-SPOOL_BYTES = 32 * 1024 * 1024
-"""Up to here a remote file is spooled in memory while it is written, above it on disk."""
+_ONE_ATTEMPT = f"{OneAttempt.__module__}.{OneAttempt.__name__}"
 
 
 def allow_requests() -> None:
@@ -73,7 +67,7 @@ def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
         "py-io-impl": f"{__name__}.RetryingFileIO",
         S3_CONNECT_TIMEOUT: CONNECT_TIMEOUT_S,
         S3_REQUEST_TIMEOUT: REQUEST_TIMEOUT_S,
-        S3_RETRY_STRATEGY_IMPL: f"{OneAttempt.__module__}.{OneAttempt.__name__}",
+        S3_RETRY_STRATEGY_IMPL: _ONE_ATTEMPT,
         **properties,
     }
 
@@ -140,6 +134,8 @@ class RetryingFileIO(PyArrowFileIO):
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
         ask_in_time(self.regions)
         client = super()._initialize_s3_fs(netloc)
+        if self.properties.get(S3_RETRY_STRATEGY_IMPL) == _ONE_ATTEMPT:
+            client = one_request_for_small(client)
         if netloc and not is_said(self.properties) and self.regions.of(netloc) is None:
             self._guessed.add(netloc)
         return client
@@ -240,149 +236,3 @@ def _plain(location: str) -> str:
     if not is_plain(location):
         raise UnsafeLocationError(f"the location {location!r} may name another file than it says")
     return location
-
-
-class RetryingFile(InputFile, OutputFile):
-    """A remote file."""
-
-    def __init__(self, file: PyArrowFile, store: Store) -> None:
-        super().__init__(location=file.location)
-        self._file = file
-        self._store = store
-
-    def __len__(self) -> int:
-        return self._store.ask(self._file.__len__)
-
-    def exists(self) -> bool:
-        """Whether it is there."""
-        return self._store.ask(self._file.exists)
-
-    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
-        """Its bytes: a small file at once, a large one piece by piece, each request retried."""
-        size = len(self)
-        if (reading := opened.reading) is not None:
-            reading.location, reading.size_bytes = self.location, size
-        if size > WHOLE_FILE_BYTES:
-            return pa.PythonFile(
-                io.BufferedReader(_Pieces(self._file, self._store, size), buffer_size=1024 * 1024), mode="r"
-            )
-
-        def whole() -> bytes:
-            with self._file.open() as stream:
-                return stream.read(size)
-
-        return pa.BufferReader(pa.py_buffer(self._store.ask(whole, size)))
-
-    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
-        """A stream whose content goes up when it is closed."""
-        if self.exists():
-            raise FileExistsError(f"Cannot create file, already exists: {self.location}")
-        return _Upload(self._file, self._store)
-
-    def to_input_file(self) -> "RetryingFile":
-        """The same file, to read."""
-        return self
-
-
-class _Pieces(io.RawIOBase):
-    """A remote file as a seekable stream; after a transient failure it is opened again."""
-
-    def __init__(self, file: PyArrowFile, store: Store, size: int) -> None:
-        super().__init__()
-        self._file, self._store, self._size, self._position = file, store, size, 0
-        self._stream: Any = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = start + offset
-        return self._position
-
-    def readinto(self, target: Any) -> int:
-        wanted = min(len(target), max(self._size - self._position, 0))
-        if wanted == 0:
-            return 0
-        try:
-            data = self._store.ask(lambda: self._read(wanted), wanted)
-        except TimeoutError:
-            self._stream = None  # whoever was given up reads from it still
-            raise
-        target[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def _read(self, wanted: int) -> bytes:
-        try:
-            if self._stream is None:
-                self._stream = self._file.open()
-            data: bytes = self._stream.read_at(wanted, self._position)
-        except OSError:
-            self._stream = None
-            raise
-        return data
-
-
-class _Upload(io.RawIOBase):
-    """What is written to a remote file, kept until it is closed; an exception inside `with` discards it."""
-
-    def __init__(self, file: PyArrowFile, store: Store) -> None:
-        super().__init__()
-        self._file = file
-        self._store = store
-        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 (closed below)
-        self._discard = False
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._spool.tell()
-
-    def write(self, data: Any) -> int:
-        return self._spool.write(data)
-
-    def discard(self) -> None:
-        """Close it, and send nothing."""
-        self._discard = True
-        self.close()
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            if not self._discard:
-                self._store.sent(self._send, self._spool.tell())
-        except TricklesError:
-            raise  # the thread that was given up reads from the spool still, which ends with it
-        except BaseException:
-            self._spool.close()
-            raise
-        else:
-            self._spool.close()
-        finally:
-            super().close()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._discard = kind is not None
-        self.close()
-
-    def __del__(self) -> None:
-        # Garbage collection must not send half a file.
-        self._discard = True
-        super().__del__()
-
-    def _send(self) -> None:
-        self._spool.seek(0)
-        with self._file.create(overwrite=True) as stream:
-            while chunk := self._spool.read(8 * 1024 * 1024):
-                stream.write(chunk)

@@ -33,7 +33,7 @@ from isotherm.core.model.refusals import Reason, RefusalError
 
 FOLDER = "/proc/self/fd/" if sys.platform == "linux" else "/dev/fd/"
 """Where the kernel shows the files that this process has open. Linux's own /dev/fd is a link to it."""
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 16 * 1024 * 1024
 """What is fetched at a time: requests to an object store cost some thirty milliseconds each."""
 HOLE_BYTES = 1024 * 1024
 """The least that is left out: what is fetched in the time of another request costs nothing."""
