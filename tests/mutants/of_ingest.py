@@ -37,9 +37,32 @@ MUTANTS = (
         "ingest/tables/test_writer.py::test_a_write_that_is_computed_again_names_all_that_it_named_before",
     ),
     Mutant(
+        "an upsert that found rows beside those of its intent goes on in the table of before",
+        "isotherm_ingest/tables/writer.py",
+        "if intent.name(located.partitions) and looks < MOST_LOOKS and upsert.is_overtaken():",
+        "if intent.name(located.partitions) and False:",
+        "ingest/tables/test_writer.py::"
+        "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",
+    ),
+    Mutant(
+        "whether an upsert was overtaken is told by the table as it was loaded",
+        "isotherm_ingest/tables/upsert.py",
+        "        self._java.refresh()\n",
+        "",
+        "ingest/tables/test_upsert_races.py::test_who_commits_after_the_table_was_loaded_is_seen",
+    ),
+    Mutant(
+        "a table that is looked at once more counts as a commit that was lost",
+        "isotherm_ingest/tables/writer.py",
+        "if self.now is None or not self.was_lost:",
+        "if self.now is None:",
+        "ingest/tables/test_writer.py::"
+        "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",
+    ),
+    Mutant(
         "an upsert is located in the table of before its batch was read",
         "isotherm_ingest/tables/writer.py",
-        "if upsert.is_overtaken and not is_new:",
+        "if looks == 1 and upsert.is_overtaken():",
         "if False:",
         "ingest/tables/test_writer.py::"
         "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",

@@ -90,14 +90,24 @@ class JavaTable:
         self._mapper = self.iceberg.util.JsonUtil.mapper()
         if why := self._refusal():
             raise TableRefused(why)
-        metadata = now.table.metadata
+        self._check_same()
+
+    def _check_same(self) -> None:
+        metadata = self._now.table.metadata
         found = self.table.schema().schemaId(), self.table.spec().specId()
         if found != (metadata.current_schema_id, metadata.default_spec_id):
-            raise TableChanged(f"{now.name} has another schema or partition spec than when it was looked at")
+            raise TableChanged(
+                f"{self._now.name} has another schema or partition spec than when it was looked at"
+            )
+
+    def refresh(self) -> None:
+        """Ask the catalog for the table as it is by now. Raises TableChanged: it has another schema or spec."""
+        self.table.refresh()
+        self._check_same()
 
     @property
     def head(self) -> int | None:
-        """The current snapshot of main, as the table was loaded here."""
+        """The current snapshot of main, as the table was loaded here, or refreshed."""
         snapshot = self.table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 

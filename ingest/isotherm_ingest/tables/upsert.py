@@ -93,9 +93,9 @@ class Upsert:
         self._session.catalog.dropTempView(LOCATED)
         self._java.close()
 
-    @property
     def is_overtaken(self) -> bool:
-        """Whether somebody has committed to the table since it was looked at, as maintenance may while rows are read."""
+        """Ask the catalog whether somebody has committed to the table since it was looked at, as maintenance may."""
+        self._java.refresh()
         return self._java.head != self._now.head
 
     @cached_property

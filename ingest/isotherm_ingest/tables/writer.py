@@ -35,6 +35,8 @@ from isotherm_ingest.workers.survey import Survey
 
 MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
+MOST_LOOKS = 3
+"""At a table before one attempt: one before the intent stands, and one after each time that it says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +180,14 @@ class TableWriter:
     ) -> tuple[Committed, Place] | Place:
         """Try until it is in; gives what came of it, or the table's place where it turned out to have it already."""
         summary = self._summary(portion, look, boundary_ms)
-        attempt, is_new = 1, False
+        attempt, looks = 1, 1
         while True:
             try:
-                return self._try(look, done, summary, intent, is_new=is_new), look.place
+                return self._try(look, done, summary, intent, looks), look.place
             except Overtaken:
-                # Between the look and here the rows were read and decoded. What was found in a table of then would be
-                # refused for each file that maintenance has replaced meanwhile; no intent kept it from that yet.
-                is_new = True
+                # What was found in a table of before the intent stood would be refused for each file that maintenance
+                # has replaced meanwhile.
+                looks += 1
             except Exception as err:
                 fate = verdict(err)
                 landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
@@ -194,6 +196,7 @@ class TableWriter:
                 if fate is Verdict.FAILED or attempt == MAX_ATTEMPTS:
                     raise
                 attempt += 1
+                intent.was_lost = True
                 self._tell_again(look, intent.now, attempt, err)
             following = self._looking.again(portion, look)
             if isinstance(following, Place):
@@ -201,20 +204,25 @@ class TableWriter:
             look = following
 
     def _try(
-        self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing", *, is_new: bool
+        self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing", looks: int
     ) -> Committed:
-        """Commit once. Where the look is not new (`is_new`), and the table moved on since, Overtaken asks for another."""
+        """Commit once. Where the table moved on between the look and the intent, Overtaken asks for another look.
+
+        So it is with what the intent names by the rows that are written, and once more with what it names by those that were
+        located. Other tables' writers, and maintenance of other partitions, may commit all the time: no third look is asked for.
+        """
         if self._stream.mode == "changelog":
             table = JavaTable(self._sessions.own, self._target, look.now)
             intent.is_asked = True
             return table.append(done.files, summary)
         upsert = self._make_upsert(self._sessions.own, self._tools.lake, look, done)
         try:
-            if upsert.is_overtaken and not is_new:
-                raise Overtaken(f"{self.name} has moved on since it was looked at")
             intent.renew(upsert.row_partitions)
+            if looks == 1 and upsert.is_overtaken():
+                raise Overtaken(f"{self.name} has moved on since it was looked at")
             located = upsert.locate()
-            intent.name(located.partitions)
+            if intent.name(located.partitions) and looks < MOST_LOOKS and upsert.is_overtaken():
+                raise Overtaken(f"{self.name} has moved on since its rows were looked for")
             return upsert.write(located, summary, intent.widen)
         finally:
             upsert.close()
@@ -273,6 +281,8 @@ class _Standing:
         self.now: Open | None = None
         self.is_asked = False
         """Whether a commit was ever asked for: files that were written may be a table's by now."""
+        self.was_lost = False
+        """Whether a commit was refused: what comes then is another attempt. One that looks again before it asks is the same."""
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -286,21 +296,25 @@ class _Standing:
 
     def renew(self, partitions: frozenset[PartitionKey]) -> None:
         """Begin an attempt, which touches these partitions, if any, beside those of the attempt before."""
-        if self.now is None:
+        if self.now is None or not self.was_lost:
             self.name(partitions)
         else:
+            self.was_lost = False
             before = self.now.partitions
             named = None if before is None else tuple(sorted(partitions | set(before)))
             self.now = self._intents.open(self._table, named, self.now)
 
-    def name(self, partitions: frozenset[PartitionKey]) -> None:
-        """The attempt touches these partitions, too."""
+    def name(self, partitions: frozenset[PartitionKey]) -> bool:
+        """The attempt touches these partitions, too. Returns whether that was not said before."""
         if self.now is None:
             if partitions:
                 self.now = self._intents.open(self._table, tuple(sorted(partitions)))
-        elif self.now.partitions is not None and partitions - set(self.now.partitions):
-            named = partitions | set(self.now.partitions)
-            self.now = self._intents.widen(self.now, tuple(sorted(named)))
+            return bool(partitions)
+        if self.now.partitions is None or not partitions - set(self.now.partitions):
+            return False
+        named = partitions | set(self.now.partitions)
+        self.now = self._intents.widen(self.now, tuple(sorted(named)))
+        return True
 
     def widen(self, partitions: frozenset[PartitionKey]) -> None:
         """The attempt touches these partitions, which may be more, and is committed now."""

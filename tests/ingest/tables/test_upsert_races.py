@@ -102,3 +102,19 @@ def test_a_table_that_was_rolled_back_meanwhile_is_read_again(mirror):
     back = f"CALL lake.system.rollback_to_snapshot('{mirror.name}', {first[0]})"
 
     refused(mirror, [Delete(2)], STEPS[2], lambda: mirror.spark.sql(back))
+
+
+@pytest.mark.parametrize("theirs", ["INSERT INTO {} VALUES (77, 'theirs', NULL, NULL)", None])
+def test_who_commits_after_the_table_was_loaded_is_seen(mirror, theirs):
+    """The writer asks once more when its intent stands; where nobody came in between, it goes on with what it has loaded."""
+    attempt = mirror.attempt(*mirror.prepared([Put(1, {"name": "ours"})]))
+    try:
+        if theirs:
+            mirror.spark.sql(theirs.format(mirror.spark_name))
+        assert attempt.is_overtaken() == bool(theirs)
+        if not theirs:
+            attempt.write(attempt.locate(), mirror.summary(), lambda _: None)
+            mirror.fold([Put(1, {"name": "ours"})])
+    finally:
+        attempt.close()
+    assert mirror.expected() == mirror.found() or theirs

@@ -310,12 +310,20 @@ def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
 def test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more(
     writer, upserts, broker, metrics
 ):
-    """Nothing is located in a table of before, and nothing counts as computed again. It looks once, not for ever."""
-    upserts.is_overtaken, upserts.fates = True, [upserts.lands]
+    """Nothing is located in a table of before, and nothing counts as computed again. It looks twice more, not for ever."""
+    said = []
+
+    def is_overtaken():
+        said.append([decode(record.value).partitions for record in broker.sent])
+        return True
+
+    upserts.overtaken, upserts.fates = is_overtaken, [upserts.lands]
 
     assert written(writer, portion(0, 5)) == 1
 
-    assert (upserts.made, upserts.tried) == (2, 1)
+    assert (upserts.made, upserts.tried) == (3, 1)
+    # Asked once the intent says which partitions are to be left alone, and once more where it says more.
+    assert [one[-1] for one in said] == [(WRITTEN,), (FOUND, WRITTEN)]
     assert told(broker)[-1] == ("closed", 1, "committed")
     assert not metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
 
