@@ -1,6 +1,7 @@
 """A remote file: what it costs in requests, and that it is what was written."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,13 +50,13 @@ def read(io: RetryingFileIO, location: str = A) -> Any:
 
 
 @pytest.mark.parametrize("content", [b"", SMALL])
-def test_a_small_file_is_written_with_two_requests_and_read_with_two(
+def test_a_small_file_is_looked_for_with_one_request_and_read_with_two(
     store: ObjectStore, content: bytes
 ) -> None:
-    """PyIceberg's client takes five to write it: it looks for a folder of its name, and begins and ends an upload in parts."""
+    """Of what is not there PyArrow looks for a folder of its name, too. To ask for the size before it is opened takes one more."""
     io = files(store)
     written(io, content)
-    assert asked(store) == ["HEAD", "PUT"]
+    assert asked(store) == ["HEAD", "POST", "PUT", "POST"]
     assert read(io) == content
     assert asked(store) == ["HEAD", "GET"][: 2 if content else 1]
 
@@ -82,6 +83,17 @@ def test_what_was_opened_is_opened_again_where_reading_fails(store: ObjectStore,
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
+@pytest.mark.parametrize("fault", [Fault("POST", "/a?uploads", 1, "403"), Fault("PUT", "/a", 1, "403")])
+def test_an_upload_that_is_refused_leaves_no_half(store: ObjectStore, content: bytes, fault: Fault) -> None:
+    """A client that begins an upload late completes what it has when it is closed after that."""
+    store.faults.append(replace(fault))
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        written(files(store), content)
+
+    assert not store.unmet()
+    assert store.objects() == []
+
+
 def test_a_file_is_not_written_over_another(store: ObjectStore, content: bytes) -> None:
     io = files(store)
     written(io, SMALL)
@@ -110,41 +122,3 @@ def test_an_exception_while_it_is_written_sends_nothing(store: ObjectStore) -> N
 
     assert asked(store) == ["HEAD"]
     assert store.objects() == []
-
-
-KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b"}
-
-
-@pytest.mark.parametrize(
-    "asked_for",
-    [
-        {},
-        {"s3.anonymous": "true"},
-        KEYS,
-        {**KEYS, "s3.session-token": "t", "s3.proxy-uri": "http://u:p@127.0.0.1:3128"},
-        {**KEYS, "s3.endpoint": "http://127.0.0.1:9", "s3.force-virtual-addressing": "true"},
-        {**KEYS, "s3.request-timeout": "7", "s3.connect-timeout": "3"},
-    ],
-)
-def test_its_client_is_pyicebergs_but_for_that(asked_for: dict[str, str]) -> None:
-    asked_for = {**asked_for, "s3.region": "eu-west-1"}
-    # Whoever asks for a strategy of their own gets the client that PyIceberg makes.
-    other = {"s3.retry-strategy-impl": "pyarrow.fs.AwsDefaultS3RetryStrategy"}
-    ours, theirs = (
-        RetryingFileIO(properties_with_retries({**asked_for, **more})).fs_by_scheme("s3", BUCKET)
-        for more in ({}, other)
-    )
-
-    (mine,), (plain,) = ours.__reduce__()[1], theirs.__reduce__()[1]
-    assert {**plain, "allow_delayed_open": True} == mine
-    assert not plain["allow_delayed_open"]
-
-
-def test_of_a_role_there_is_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each asks for credentials as it is made."""
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    role = {"s3.role-arn": "arn:aws:iam::1:role/r", "s3.role-session-name": "s", "s3.region": "eu-west-1"}
-    io = RetryingFileIO(properties_with_retries(role))
-
-    (options,) = io.fs_by_scheme("s3", BUCKET).__reduce__()[1]
-    assert (role["s3.role-arn"], False) == (options["role_arn"], options["allow_delayed_open"])

@@ -62,13 +62,6 @@ MUTANTS = (
         "clients/test_azure.py::test_an_account_that_the_operator_did_not_name_is_not_asked",
     ),
     Mutant(
-        "a small file goes up with three requests",
-        "clients/one_attempt.py",
-        '"allow_delayed_open": True',
-        '"allow_delayed_open": False',
-        "clients/test_remote_file.py::test_a_small_file_is_written_with_two_requests_and_read_with_two",
-    ),
-    Mutant(
         "a remote file is written over another",
         "clients/remote_file.py",
         "if self._store.ask(self._is_there):",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlparse
 
-from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem, S3FileSystem
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
 from pyiceberg.io import GCS_DEFAULT_LOCATION, GCS_SERVICE_HOST, GCS_TOKEN, GCS_TOKEN_EXPIRES_AT_MS
 from pyiceberg.utils.datetime import millis_to_datetime
 
@@ -21,17 +21,6 @@ class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(max_attempts=1)
-
-
-def one_request_for_small(client: FileSystem) -> FileSystem:
-    """A client of S3 like another, which sends up to some megabytes with one request. PyIceberg's takes three, and has no option for it.
-
-    What is written here goes up when it is closed (`storage`), so that nobody learns any later that it cannot be written.
-    """
-    _, (options,) = client.__reduce__()
-    if options["role_arn"]:
-        return client  # one more would ask for credentials once more
-    return S3FileSystem(**{**options, "allow_delayed_open": True}, retry_strategy=OneAttempt())
 
 
 def gcs_client(properties: Mapping[str, Any]) -> FileSystem:

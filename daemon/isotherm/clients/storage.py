@@ -41,7 +41,7 @@ from isotherm.clients.metadata_file import (
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
 from isotherm.clients.name_nodes import check as check_name_node
-from isotherm.clients.one_attempt import OneAttempt, gcs_client, one_request_for_small
+from isotherm.clients.one_attempt import OneAttempt, gcs_client
 from isotherm.clients.regions import REGIONS, Regions, ask_in_time, is_said
 from isotherm.clients.remote_file import RetryingFile
 from isotherm.clients.retries import REQUEST_TIMEOUT_S, of_the_store, store_of
@@ -50,7 +50,6 @@ from isotherm.contract.paths import is_local, is_plain
 CONNECT_TIMEOUT_S = "5"
 REQUESTS_AT_ONCE = 48
 """Small requests that are under way together: a store takes some 30 ms for each, so that is more than a thousand a second."""
-_ONE_ATTEMPT = f"{OneAttempt.__module__}.{OneAttempt.__name__}"
 
 
 def allow_requests() -> None:
@@ -67,7 +66,7 @@ def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
         "py-io-impl": f"{__name__}.RetryingFileIO",
         S3_CONNECT_TIMEOUT: CONNECT_TIMEOUT_S,
         S3_REQUEST_TIMEOUT: REQUEST_TIMEOUT_S,
-        S3_RETRY_STRATEGY_IMPL: _ONE_ATTEMPT,
+        S3_RETRY_STRATEGY_IMPL: f"{OneAttempt.__module__}.{OneAttempt.__name__}",
         **properties,
     }
 
@@ -134,8 +133,6 @@ class RetryingFileIO(PyArrowFileIO):
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
         ask_in_time(self.regions)
         client = super()._initialize_s3_fs(netloc)
-        if self.properties.get(S3_RETRY_STRATEGY_IMPL) == _ONE_ATTEMPT:
-            client = one_request_for_small(client)
         if netloc and not is_said(self.properties) and self.regions.of(netloc) is None:
             self._guessed.add(netloc)
         return client
