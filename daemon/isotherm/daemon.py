@@ -30,9 +30,7 @@ from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
-from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.executors import Executor, Executors
-from isotherm.iceberg.compaction.forks import OUR_CODE
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.spark_executor import SparkExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
@@ -45,6 +43,7 @@ from isotherm.kafka.source_topics import KafkaSources
 from isotherm.kafka.troubles import Troubles
 from isotherm.runtime import logs, open_files
 from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.runtime.code_on_disk import is_other_code
 from isotherm.runtime.config import ExecutorsConfig, IsothermConfig
 from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_CRASHED, EXIT_ERROR, EXIT_FENCED
 from isotherm.runtime.strict_model import ConfigError
@@ -96,6 +95,11 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
     """The daemon, until it is told to stop; gives the exit code. `file` is where the configuration was read."""
     logs.configure(config.log.level, program="isotherm")
     logs.get().info("open_files", limit=open_files.raise_limit())
+    if is_other_code():  # what was imported may be of two versions
+        logs.get().error(
+            "code_changed", hint="another version was installed while this one started: start it again"
+        )
+        return EXIT_ERROR
     stopping = Event()
     stop_on_signals(stopping)
     metrics = Metrics(now_ms, version("isotherm"))
@@ -295,7 +299,7 @@ def _service(
             sources=_sources(config, listen),
             letters=_letters(config, wait_for, broker),
             scan_reports=reports,
-            is_other_code=lambda: code_on_disk() != OUR_CODE,
+            is_other_code=is_other_code,
         )
     return None
 

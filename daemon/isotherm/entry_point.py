@@ -6,11 +6,15 @@ container is killed when its time is up. Nothing has begun here, so there is not
 
 import os
 import signal
+import sys
 
 
 def main() -> None:
     """Run the command line; whoever has something to put in order brings a handler of its own."""
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    if "run" in sys.argv:
+        # What lies there now, not what lies there once everything is imported: an upgrade may come in between.
+        import isotherm.runtime.code_on_disk  # noqa: F401
     from isotherm.cli import main as run_command
 
     run_command()

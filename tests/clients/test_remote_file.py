@@ -94,6 +94,7 @@ def test_an_upload_that_is_refused_leaves_no_half(store: ObjectStore, content: b
     assert store.objects() == []
 
 
+@pytest.mark.parametrize("content", [SMALL, LARGE])
 def test_a_file_is_not_written_over_another(store: ObjectStore, content: bytes) -> None:
     io = files(store)
     written(io, SMALL)

@@ -5,6 +5,7 @@ from mutants.mutant import Mutant
 EXECUTOR = "iceberg/compaction/process_executor.py"
 PROCESSES = "iceberg/compaction/test_process_executor.py::"
 FORKS = "iceberg/compaction/test_forks.py::"
+ON_DISK = "runtime/test_code_on_disk.py::"
 UPGRADED = "iceberg/compaction/test_upgraded_below.py::"
 OTHER_CODE = (
     "service/jobs/test_other_code.py::"
@@ -15,7 +16,7 @@ MUTANTS = (
     Mutant(
         "a partition is blamed for an upgrade below a daemon that runs",
         EXECUTOR,
-        "if code_on_disk() != OUR_CODE:",
+        "if is_other_code():",
         "if False:",
         UPGRADED + "test_of_a_job_that_cannot_begin_in_the_middle_of_an_upgrade_it_is_told_what_to_do",
     ),
@@ -49,24 +50,24 @@ MUTANTS = (
     ),
     Mutant(
         "code counts as the daemon's own by the names of its files",
-        "iceberg/compaction/code_on_disk.py",
+        "runtime/code_on_disk.py",
         "            found.update(path.read_bytes())\n",
         "            pass\n",
-        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
+        ON_DISK + "test_whatever_a_rewrite_runs_makes_it_other_code",
     ),
     Mutant(
         "compiled code alone is no code, and an upgrade of it goes unnoticed",
-        "iceberg/compaction/code_on_disk.py",
+        "runtime/code_on_disk.py",
         '{".py", ".pyc"}',
         '{".py"}',
-        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
+        ON_DISK + "test_whatever_a_rewrite_runs_makes_it_other_code",
     ),
     Mutant(
         "what a rewrite runs of other folders may be other code",
-        "iceberg/compaction/code_on_disk.py",
-        "root.rglob(",
-        "root.glob(",
-        UPGRADED + "test_whatever_a_rewrite_runs_makes_it_other_code",
+        "runtime/code_on_disk.py",
+        "        for name in names\n",
+        "        for name in names * (Path(folder) == root)\n",
+        ON_DISK + "test_whatever_a_rewrite_runs_makes_it_other_code",
     ),
     Mutant(
         "an answer that cannot be read loses those of other jobs",
@@ -105,10 +106,24 @@ MUTANTS = (
         FORKS + "test_one_that_never_wakes_up_is_replaced_and_its_job_is_not_too_large",
     ),
     Mutant(
+        "where no file can be opened, another version was installed",
+        "runtime/code_on_disk.py",
+        "    except OSError:\n        return False\n",
+        "    except OSError:\n        return True\n",
+        ON_DISK + "test_where_no_file_can_be_opened_nobody_says_that_another_version_was_installed",
+    ),
+    Mutant(
+        "code behind a link is no code",
+        "runtime/code_on_disk.py",
+        "followlinks=True",
+        "followlinks=False",
+        ON_DISK + "test_code_in_a_folder_that_is_a_link_counts",
+    ),
+    Mutant(
         "a daemon starts with code of two versions, and takes whatever is half installed later for its own",
-        "iceberg/compaction/code_on_disk.py",
+        "runtime/code_on_disk.py",
         "if found == CHANGING:",
         "if False:",
-        UPGRADED + "test_while_files_come_and_go_it_is_nobodys_code_and_nothing_starts",
+        ON_DISK + "test_while_files_come_and_go_it_is_nobodys_code_and_nothing_starts",
     ),
 )

@@ -10,10 +10,10 @@ import pytest
 import isotherm
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.forks import OUR_CODE
 from isotherm.iceberg.compaction.spark_answer import answered
 from isotherm.iceberg.compaction.spark_task import OUR_VERSION, TASKS, Task, asked, run
 from isotherm.parquet.table_description import described
+from isotherm.runtime.code_on_disk import OUR_CODE
 from support.one_partition import NAME
 from support.rewriting import commit
 

@@ -14,9 +14,9 @@ import pytest
 import isotherm
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.code_on_disk import code_of_ours, code_on_disk
 from isotherm.iceberg.compaction.process_executor import ANOTHER_COPY, UPGRADED, LocalExecutor
 from isotherm.parquet.table_description import described
+from isotherm.runtime.exit_codes import EXIT_ERROR
 from support.one_partition import NAME, finished, on_disk
 
 PACKAGE = Path(isotherm.__path__[0])
@@ -106,62 +106,48 @@ def test_where_another_copy_is_imported_for_rewrites_it_says_which_and_what_to_d
     assert f"isotherm in {copy} is other code than the daemon's; no rewrite runs\n" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("suffix", ["py", "pyc"])
-def test_whatever_a_rewrite_runs_makes_it_other_code(
-    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folders = (".", "contract", "core/model", "iceberg/manifests/deep", "clients")
-    for folder in folders:
-        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-        (tmp_path / folder / f"one.{suffix}").write_text("x = 1")
-    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
-    seen = {code_on_disk()}
-    for folder in folders:
-        (tmp_path / folder / f"one.{suffix}").write_text("x = 2")
-        seen.add(code_on_disk())
-        (tmp_path / folder / f"one.{suffix}").rename(tmp_path / folder / f"two.{suffix}")
-        seen.add(code_on_disk())
+CONFIG = """
+catalog: {{properties: {{type: sql, uri: "sqlite:///{folder}/catalog.db", warehouse: "file://{folder}/lake"}}}}
+kafka: {{properties: {{bootstrap.servers: "127.0.0.1:1"}}}}
+"""
+FLIP = """
+    import sys
+    from pathlib import Path
+    link, other = Path(sys.argv[1]), Path(sys.argv[2])
 
-    assert len(seen) == 1 + 2 * len(folders)
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "two.cpython-313.pyc").write_text("made of what is there")
-    assert code_on_disk() in seen
+    class Flips:
+        def find_spec(self, name, path=None, target=None):
+            if name == "isotherm.core.model.jobs" and link.resolve() != other:
+                link.unlink()
+                link.symlink_to(other)
 
-
-def test_where_no_code_lies_as_files_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An upgrade would go unnoticed."""
-    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
-
-    assert code_on_disk() == ""
-    with pytest.raises(ImportError, match="install it into a folder"):
-        code_of_ours()
+    sys.meta_path.insert(0, Flips())
+    sys.argv[1:] = ["run", "--config", sys.argv[3]]
+    from isotherm.entry_point import main
+    main()
+    """
 
 
-def test_while_files_come_and_go_it_is_nobodys_code_and_nothing_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A folder is taken away between being listed and being looked into: so pip does."""
+def test_a_daemon_does_not_start_where_its_code_was_exchanged_while_it_was_imported(tmp_path: Path) -> None:
+    """A link to the current version, turned by a deployment: what was imported by then is of the old one."""
+    for name, more in (("old", ""), ("new", "# a commit ahead\n")):
+        shutil.copytree(PACKAGE, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        with (tmp_path / name / "core/model/jobs.py").open("a") as file:
+            file.write(more)
+    link = tmp_path / "path" / "isotherm"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "old")
+    (tmp_path / "isotherm.yaml").write_text(CONFIG.format(folder=tmp_path))
+    told = link, tmp_path / "new", tmp_path / "isotherm.yaml"
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(FLIP), *map(str, told)],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(link.parent), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
 
-    def gone(*_: object) -> None:
-        raise FileNotFoundError("a folder that is gone by now")
-
-    ours = code_on_disk()
-    monkeypatch.setattr(Path, "rglob", gone)
-
-    assert code_on_disk() not in {ours, ""}
-    with pytest.raises(ImportError, match="being installed just now"):
-        code_of_ours()
-
-
-def test_a_file_of_an_editor_is_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "one.py").write_text("x = 1")
-    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
-    before = code_on_disk()
-    (tmp_path / ".#one.py").symlink_to("nobody@nowhere")
-    (tmp_path / "._one.py").write_bytes(b"of another system")
-
-    assert code_on_disk() == before
-
-
-def test_code_is_the_same_as_long_as_nobody_changes_it() -> None:
-    assert code_on_disk() == code_on_disk()
+    assert link.resolve() == tmp_path / "new"
+    assert said.returncode == EXIT_ERROR, said.stderr
+    assert "code_changed" in said.stdout + said.stderr

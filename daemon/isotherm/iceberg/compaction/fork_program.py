@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import isotherm
-from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.memory_limit import limit_memory
 from isotherm.runtime.clean_stream import clean_errors
+from isotherm.runtime.code_on_disk import code_on_disk
 from isotherm.runtime.no_pandas import without_pandas
 
 ASKED: Final = struct.Struct("=cI")

@@ -9,7 +9,6 @@ from contextlib import suppress
 from multiprocessing import connection
 
 from isotherm.iceberg.compaction import fork_program
-from isotherm.iceberg.compaction.code_on_disk import code_of_ours
 from isotherm.iceberg.compaction.fork_program import (
     ASKED,
     AWAKE,
@@ -21,9 +20,8 @@ from isotherm.iceberg.compaction.fork_program import (
     TOLD,
 )
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.code_on_disk import OUR_CODE
 
-OUR_CODE = code_of_ours()
-"""What this process runs: as it lay there when this was imported, which is at the start of a daemon."""
 LAST_WAIT_S = 5
 """After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
 

@@ -30,12 +30,12 @@ import isotherm
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.progress import Progress
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.code_on_disk import code_on_disk
 from isotherm.iceberg.compaction.counters import NUMBERS, seen
 from isotherm.iceberg.compaction.deadline import overdue
 from isotherm.iceberg.compaction.fork_program import OTHER_CODE
-from isotherm.iceberg.compaction.forks import LAST_WAIT_S, OUR_CODE, ForkServer, Worker
+from isotherm.iceberg.compaction.forks import LAST_WAIT_S, ForkServer, Worker
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.code_on_disk import is_other_code
 
 GRACE_S = 0.3
 """After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
@@ -315,7 +315,7 @@ def _death(exit_code: int, *, was_beside: bool) -> Refusal:
         return Refusal(Reason.KILLED, why)
     if exit_code < 0:
         return Refusal(Reason.KILLED, f"ended by signal {-exit_code}")
-    if code_on_disk() != OUR_CODE:
+    if is_other_code():
         return Refusal(Reason.UPGRADED, UPGRADED)
     if exit_code == OTHER_CODE:
         return Refusal(Reason.UPGRADED, ANOTHER_COPY.format(ours=isotherm.__path__[0]))

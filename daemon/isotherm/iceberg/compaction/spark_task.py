@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.forks import OUR_CODE
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.spark_answer import answer_of
+from isotherm.runtime.code_on_disk import OUR_CODE
 
 OUR_VERSION = version("isotherm")
 """For people, as it was when this was imported. Two builds may have the same."""
