@@ -9,11 +9,11 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.partition_backoff import (
     EXCUSED,
     IN_VAIN,
-    LOOKED_FOR,
     MAX_OUTAGE_MS,
     MAX_RETRY_MS,
     OUTAGES,
     RETRY_MS,
+    of_move,
     setback,
 )
 
@@ -66,6 +66,10 @@ def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_l
 
     assert [waits_ms(hold) for hold in waits] == [HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS, REST_MS]
     assert [hold.failures for hold in waits if hold is not None] == [0] * 4
+
+
+LOOKED_FOR = {Reason.NOTHING_TO_DO, Reason.OUTPUT_SPEC}
+"""Nobody's coming back ended such a job, and the files say the same tomorrow."""
 
 
 @pytest.mark.parametrize("reason", sorted(IN_VAIN - LOOKED_FOR))
@@ -186,3 +190,21 @@ def test_that_nothing_can_be_moved_neither_forgets_failures_nor_lengthens_the_wa
     moved_late = after(*[Reason.OUTPUT_SPEC] * 50, Reason.CONFLICT)
     assert waits_ms(moved_late) == waits_ms(after(Reason.CONFLICT))
     assert waits_ms(after(*[Reason.OUTPUT_SPEC] * 50, Reason.CATALOG)) == RETRY_MS
+
+
+def test_that_nothing_can_be_moved_is_asked_again_within_a_day_however_long_the_rest() -> None:
+    hold = None
+    for _ in range(9):
+        hold = setback(TABLE, KEY, Refusal(Reason.OUTPUT_SPEC, "a test"), hold, 7 * MAX_RETRY_MS, NOW_MS)
+
+    assert waits_ms(hold) == MAX_RETRY_MS
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_what_ended_a_move_says_of_the_files_that_they_stay_and_of_a_failure_that_it_was_one(
+    reason: Reason,
+) -> None:
+    said = of_move(Refusal(reason, "a test"))
+
+    is_in_vain = reason in (Reason.CANCELLED, Reason.CONFLICT, Reason.HOT)
+    assert said == Refusal(Reason.OUTPUT_SPEC if is_in_vain else reason, "a test")

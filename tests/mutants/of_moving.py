@@ -14,9 +14,37 @@ MUTANTS = (
     Mutant(
         "a file is taken whose rows go where writers are",
         MOVABLE,
-        "return outputs if take.not_into.isdisjoint(outputs) else _Stays.HOT",
+        "return outputs if take.not_into.keys().isdisjoint(outputs) else _Stays.HOT",
         "return outputs",
         FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
+    ),
+    Mutant(
+        "a table of which nothing tells whether its rows are replaced by key is moved",
+        "iceberg/partition_fields.py",
+        "if head is not None and TOTAL not in _said(head):",
+        "if False:",
+        FILES + "test_where_rows_are_deleted_by_key_nothing_is_moved_whatever_snapshots_say_of_it",
+    ),
+    Mutant(
+        "what is deleted by key is bound to be moved where snapshots do not count it",
+        MOVABLE,
+        "if by := deleted_by_key(live):",
+        "if by := None:",
+        FILES + "test_where_rows_are_deleted_by_key_nothing_is_moved_whatever_snapshots_say_of_it",
+    ),
+    Mutant(
+        "a writer in the day holds up what may be done to an hour in its own spec",
+        "service/jobs/compactions.py",
+        "of_move(refusal) if job.outputs else refusal",
+        "refusal",
+        JOBS + "test_a_writer_in_the_day_keeps_no_hour_from_being_compacted_in_its_own_spec",
+    ),
+    Mutant(
+        "a move of one file waits behind all else for ever",
+        "core/planner/plan.py",
+        "saved = max(saved, job.files * OPEN_BYTES)",
+        "pass",
+        VERDICTS + "test_a_move_of_one_file_has_its_turn",
     ),
     Mutant(
         "rows without a value are taken that go where writers are",
@@ -24,13 +52,6 @@ MUTANTS = (
         "return _Stays.HOT if WITHOUT_VALUE in take.not_into else [WITHOUT_VALUE]",
         "return [WITHOUT_VALUE]",
         FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
-    ),
-    Mutant(
-        "one day that stays hot keeps all days where they are",
-        "service/jobs/compactions.py",
-        "not_into=frozenset(self.fold.hot_ones(request.table.uuid))",
-        "not_into=frozenset()",
-        JOBS + "test_a_day_that_stays_hot_keeps_its_own_rows_alone",
     ),
     Mutant(
         "of several partitions rows are written as they come",
@@ -147,16 +168,9 @@ MUTANTS = (
     Mutant(
         "equality deletes take away rows that they did not apply to",
         CHECKS,
-        "if is_in_them and entry.sequence_number > job.base_sequence_number:",
-        "if False:",
-        FILES + "test_equality_deletes_that_come_where_rows_go_refuse_the_commit",
-    ),
-    Mutant(
-        "equality deletes of before refuse each commit",
-        CHECKS,
-        "if is_in_them and entry.sequence_number > job.base_sequence_number:",
-        "if is_in_them:",
-        FILES + "test_equality_deletes_that_come_where_rows_go_refuse_the_commit",
+        "if by := deleted_by_key(live):",
+        "if by := None:",
+        FILES + "test_where_rows_are_deleted_by_key_nothing_is_moved_whatever_snapshots_say_of_it",
     ),
     Mutant(
         "files are written in a spec that is the current one no more",
@@ -182,15 +196,15 @@ MUTANTS = (
     Mutant(
         "the last look asks only about the partition that is read",
         "service/jobs/last_look.py",
-        "self.verdicts.why_output_hot(row, job, resolved.policy) or ",
-        "",
+        "hot = of_output or self.verdicts",
+        "hot = self.verdicts",
         JOBS + "test_an_intent_on_a_day_ends_what_would_go_there",
     ),
     Mutant(
         "files are read before anybody asks where their rows go",
-        "service/jobs/compactions.py",
-        "if bound.job.outputs and (hot := self.last_look.hot(bound.job)) is not None:",
-        "if (hot := None) is not None:",
+        "service/jobs/beginning_compactions.py",
+        "if hot := self.last_look.hot_outputs(bound.job):",
+        "if hot := None:",
         JOBS + "test_where_files_go_is_asked_before_anything_is_read",
     ),
     Mutant(
@@ -224,8 +238,8 @@ MUTANTS = (
     Mutant(
         "nobody asks whether rows that are moved are replaced by key",
         "iceberg/partition_fields.py",
-        'if any(said.get(name, "0") != "0"',
-        'if False and any(said.get(name, "0") != "0"',
+        'if any(_said(one).get(name, "0") != "0"',
+        'if False and any(_said(one).get(name, "0") != "0"',
         FILES + "test_rows_stay_where_a_writer_looks_for_them_who_replaces_them_by_key",
     ),
     Mutant(

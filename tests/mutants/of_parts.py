@@ -72,7 +72,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody writes down how much a failed job was to read",
-        "service/jobs/compactions.py",
+        "service/jobs/beginning_compactions.py",
         "refusal, rest_ms, read)",
         "refusal, rest_ms)",
         PARTS + "test_the_next_job_reads_half_and_the_rest_goes_on_in_such_parts",

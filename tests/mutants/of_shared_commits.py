@@ -257,7 +257,7 @@ MUTANTS = (
     ),
     Mutant(
         "a job does not run where it was let in",
-        COMPACTIONS,
+        "service/jobs/beginning_compactions.py",
         "replace(bound.job, executor=operation.executor, window_id=window_id)",
         "replace(bound.job, window_id=window_id)",
         OF_SLOTS + "test_a_policy_says_where_jobs_of_its_table_run_and_there_they_stay",

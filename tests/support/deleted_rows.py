@@ -27,10 +27,10 @@ def delete_row(lab, table, path, position, key, *, announce=True, says_of=False)
     _commit(lab, table, key, rows, announce, lower_bounds=bound, upper_bounds=bound)
 
 
-def delete_ids(lab, table, ids, key, *, announce=True, spec_id=0):
-    """An equality-delete file, as a writer of upserts leaves it."""
+def delete_ids(lab, table, ids, key, *, announce=True, spec_id=0, said=None):
+    """An equality-delete file, as a writer of upserts leaves it; `said` stands in the snapshot's summary."""
     table.refresh()
-    _commit_files(lab, table, [_file(table, key, _by_id(ids), spec_id, **BY_ID)], announce, spec_id)
+    _commit_files(lab, table, [_file(table, key, _by_id(ids), spec_id, **BY_ID)], announce, spec_id, said)
 
 
 def delete_row_and_ids(lab, table, path, position, ids, key, *, announce=False):
@@ -70,7 +70,7 @@ def _file(table, key, rows, spec_id=0, **fields):
     )
 
 
-def _commit_files(lab, table, files, announce, spec_id=0):
+def _commit_files(lab, table, files, announce, spec_id=0, said=None):
     metadata, head = table.metadata, table.metadata.current_snapshot()
     snapshot_id, number = metadata.new_snapshot_id(), metadata.next_sequence_number()
     entries = [
@@ -97,7 +97,7 @@ def _commit_files(lab, table, files, announce, spec_id=0):
         sequence_number=number,
         timestamp_ms=max(lab.now_ms(), head.timestamp_ms + 1),
         manifest_list=listing,
-        summary=Summary(Operation.DELETE),
+        summary=Summary(Operation.DELETE, **(said or {})),
         schema_id=metadata.current_schema_id,
     )
     ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot_id)

@@ -1,5 +1,7 @@
 """After a job that failed: whether its partition waits, for how long, and whether it is to blame. No clock, no I/O."""
 
+from dataclasses import replace
+
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import NOTHING_READ, JobRead
@@ -57,9 +59,16 @@ name no file any more): what was read was read in vain, and nothing failed. The 
 so that a job which never fits between two writes is not begun for ever."""
 IN_VAIN_PART = 24
 """The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that; of a day at least, where
-there was nothing to do, or nothing to be moved into another partition spec."""
-LOOKED_FOR = frozenset({Reason.NOTHING_TO_DO, Reason.OUTPUT_SPEC})
-"""Nobody's coming back ended such a job, and the files say the same tomorrow."""
+there was nothing to do, and of a day, where nothing could be moved into another partition spec."""
+
+
+MOVED_IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT})
+"""Ends of a job that moves rows into another partition spec which say nothing of what it could do in its own."""
+
+
+def of_move(refusal: Refusal) -> Refusal:
+    """What the end of a job that moves rows into another partition spec says of its partition: its files stay, for now."""
+    return replace(refusal, reason=Reason.OUTPUT_SPEC) if refusal.reason in MOVED_IN_VAIN else refusal
 
 
 def setback(
@@ -96,7 +105,8 @@ def setback(
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
     elif refusal.reason in IN_VAIN:
         # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
-        most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason in LOOKED_FOR else rest_ms
+        most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason is Reason.NOTHING_TO_DO else rest_ms
+        most_ms = MAX_RETRY_MS if is_of_move else most_ms
         if not most_ms:
             return None
         # That nothing can be moved says nothing of the other jobs: one that fails is begun between two such answers.

@@ -1,11 +1,16 @@
 """The fields of a table's partition specs as our values, and whether files of older specs can be written in the current one."""
 
+from collections.abc import Mapping
+
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform, TimeTransform, VoidTransform
 from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzType
 
 from isotherm.core.model.tables import PartitionField
 
+TOTAL, ADDED = "total-equality-deletes", "added-equality-deletes"
+"""What a snapshot's summary says of them."""
 TIMES = (DateType, TimestampType, TimestamptzType)
 """The types of columns whose time is computed here."""
 
@@ -63,11 +68,18 @@ def upserted_by(metadata: TableMetadata) -> str | None:
         return "its schema has identifier fields"
     if metadata.properties.get("write.upsert.enabled", "").strip().lower() == "true":
         return "write.upsert.enabled"
+    head = metadata.current_snapshot()
+    if head is not None and TOTAL not in _said(head):
+        # Once one commit does not count them, those after it cannot either.
+        return f"or may be: snapshot {head.snapshot_id} does not count equality deletes"
     for one in reversed(metadata.snapshots):
-        said = {} if one.summary is None else one.summary.additional_properties
-        if any(said.get(name, "0") != "0" for name in ("total-equality-deletes", "added-equality-deletes")):
+        if any(_said(one).get(name, "0") != "0" for name in (TOTAL, ADDED)):
             return f"snapshot {one.snapshot_id} has equality deletes"
     return None
+
+
+def _said(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def _is_time(transform: object, source: IcebergType) -> bool:

@@ -243,6 +243,15 @@ def test_a_day_into_which_rows_are_moved_is_compacted_after_that():
     assert {hour(5), day(6)} == {one.decision.partition for one in found.requests}
 
 
+def test_a_move_of_one_file_has_its_turn():
+    """It saves no file that readers of its own hour open, but those of all other hours. Of nothing, waiting makes no more."""
+    both = {hour(5): ONE, day(9): partition(30)}
+    since = {hour(5): NOW - 30 * DAY}
+    looked = view(both, facts=FACTS, state=table_state(boundary_ms=NOW), outputs={}, due_since_ms=since)
+
+    assert [hour(5), day(9)] == [one.decision.partition for one in plan(looked, POLICY, NOW).requests]
+
+
 def test_after_three_failures_it_is_compacted_in_its_own_spec():
     """Perhaps only the moves fail. The hold is over, and their files are small."""
     small = partition(30, MIB)

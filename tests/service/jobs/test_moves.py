@@ -216,7 +216,10 @@ def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
 
     (operation,) = service.ledger.operations()
     assert ("output_spec", 0) == (operation.reason, operation.bytes_read)
-    assert operation.outcome_why.startswith("its rows go into at_day=2026-01-01: writer w means to write")
+    assert (
+        "1 hold rows of partitions that are hot (its rows go into at_day=2026-01-01: writer w means to write"
+        in (operation.outcome_why)
+    )
     assert older(table) == {UNPARTITIONED}
 
 
@@ -234,6 +237,59 @@ def test_a_day_that_stays_hot_keeps_its_own_rows_alone(tmp_path):
     assert {day(0, 1000), day(2, 1000)} < set(live)
     assert rows(table)[: len(before)] == before
     assert believed(service, uuid_of(table)) == counted(live)
+
+
+def test_a_day_that_nobody_knows_yet_keeps_its_own_rows_alone(tmp_path):
+    """A writer means to write the day; it is not there, so no verdict says that it is hot."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 30, 50, spec=UNPARTITIONED_PARTITION_SPEC)
+    before = rows(table)
+    for at in (9 * DAY, 9 * DAY):
+        lab.append(table, at)
+    lab.topic.messages.append(intent_on(table, day(1, 1000)))
+    lab.settled()
+
+    live = lab.scan()
+    assert 1 == live[UNPARTITIONED].data_total.files
+    assert {UNPARTITIONED, day(0, 1000), day(2, 1000), day(9, 1000)} == set(live)
+    assert rows(table)[: len(before)] == before
+
+
+def test_a_row_without_a_value_keeps_its_own_file_alone(tmp_path):
+    """The partition of such rows is not there, and has no time that could have passed."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 2, spec=UNPARTITIONED_PARTITION_SPEC)
+    one = {
+        "id": pa.array([999], pa.int64()),
+        "at": pa.array([None], pa.timestamp("us", "UTC")),
+        "what": ["x"],
+    }
+    table.append(pa.table(one))
+    lab.announce(event_of(table.refresh()))
+    before = rows(table)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    lab.settled()
+
+    live = lab.scan()
+    assert (1, 4) == (live[UNPARTITIONED].data_total.files, live[day(0, 1000)].data_total.rows)
+    assert [one for one in rows(table) if one in before] == before
+
+
+def test_a_writer_in_the_day_keeps_no_hour_from_being_compacted_in_its_own_spec(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, *[1] * 5)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    service = started(lab)
+    until_a_job_runs(service)
+    service.compactions.cancel_touched([Touched(uuid_of(table), frozenset([day(0)]))])
+    lab.topic.messages.append(intent_on(table, day(0)))
+    settle(service)
+
+    assert ["cancelled", "committed"] == sorted(one.reason for one in service.ledger.operations())
+    assert 1 == lab.scan()[hour(1)].data_total.files
+    service.stop()
 
 
 def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
@@ -259,7 +315,10 @@ def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
     assert 1 == lab.scan()[hour(1)].data_total.files
     assert rows(table)[: len(before)] == before
     asked = decision(service, table, hour(1))
-    assert "it stays in an older partition spec: its rows go into (all): it is not there yet" in asked.why
+    assert (
+        "it stays in an older partition spec: 1 files of older partition specs: 1 hold rows of partitions that are hot (its rows go into (all): it is not there yet"
+        in asked.why
+    )
     # It is asked again within a day, and rewritten for that no more.
     moves = len(ours(table))
     lab.ahead_ms += 86_400_000

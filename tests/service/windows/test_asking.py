@@ -8,7 +8,7 @@ from isotherm.runtime.config import LoopConfig
 from isotherm.service.rounds.asking_windows import COUNTED_TRIES, MOST_TRIES, REST
 from support.granting import Shop, asked, ends, ours, turns
 from support.in_process import AtOnce
-from support.lab import of, started, uuid_of
+from support.lab import of, settle, started, uuid_of
 
 LENGTH_S = 60
 
@@ -101,6 +101,55 @@ def test_a_daemon_that_is_too_busy_to_ask_again_does_not_hold_it_against_the_wri
         assert len(shop.requests()) == 1
 
     assert ends(shop) == ["unanswered"] * 4
+
+
+def in_vain(shop, daemon):
+    """A window that nobody grants as long as a slot is left for it; then other work has all slots."""
+    for _ in range(COUNTED_TRIES):
+        shop.lab.ahead_ms += 31_000
+        turns(daemon, 1)
+    daemon.windows.jobs_at_once = 0
+    shop.lab.ahead_ms += 31_000
+    turns(daemon, 1)
+    daemon.windows.jobs_at_once = 1
+
+
+def waited(shop, daemon):
+    """After how many times as long as a window its writers are asked again."""
+    shop.requests()
+    for times in range(1, 200):
+        shop.lab.ahead_ms += LENGTH_S * 1000
+        turns(daemon, 2)
+        if shop.requests():
+            return times
+    raise AssertionError("they are not asked any more")
+
+
+def test_writers_for_whom_slots_were_left_in_vain_are_asked_ever_more_rarely(shop, daemon):
+    """Beside work that takes each slot they were never asked often enough to count as gone: slots were left for them for ever."""
+    asked(shop, daemon)
+    waits = []
+    for _ in range(3):
+        in_vain(shop, daemon)
+        waits.append(waited(shop, daemon))
+
+    assert waits == [REST, 2 * REST, 4 * REST]
+
+
+def test_who_has_answered_since_is_not_held_for_gone(shop, daemon):
+    asked(shop, daemon)
+    for _ in range(2):
+        in_vain(shop, daemon)
+        waited(shop, daemon)
+    shop.grant(shop.said(WindowRequested)[-1])
+    turns(daemon)
+    settle(daemon)
+    for _ in range(4):
+        shop.append()
+    waited(shop, daemon)
+    in_vain(shop, daemon)
+
+    assert waited(shop, daemon) == REST
 
 
 @pytest.mark.parametrize("writer", ["foreign", "old ingest"])

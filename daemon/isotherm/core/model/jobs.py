@@ -1,7 +1,7 @@
 """Work: what can be done, a compaction bound to its files, what an executor made of it, what came of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -48,8 +48,8 @@ class Take:
     """Those alone of other partition specs: what is written of them is of this one. None: of the spec of what is read."""
     before_ms: int | None = None
     """Of those the ones of which all rows lie before this event time. None: all."""
-    not_into: frozenset[PartitionKey] = frozenset()
-    """And of which none goes into one of these partitions, which were hot when the job was begun."""
+    not_into: Mapping[PartitionKey, str] = field(default_factory=dict)
+    """And of which none goes into one of these partitions, which are hot, each with why."""
 
     @property
     def rewrites_data(self) -> bool:

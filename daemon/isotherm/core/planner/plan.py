@@ -24,7 +24,7 @@ from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
-from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
+from isotherm.core.planner.file_selection import OPEN_BYTES, taken, taken_and_saved_bytes
 from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_size import (
@@ -49,7 +49,7 @@ from isotherm.core.policy.sort_text import why_not
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 53
+RULES = 54
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 NOTHING_SAID = Policy(
@@ -64,7 +64,7 @@ NOTHING_SAID = Policy(
 
 def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     """A verdict for each partition in the view, and for the table as a whole; None as policy: it is left alone."""
-    policy = policy or NOTHING_SAID
+    policy, view = policy or NOTHING_SAID, replace(view, findings={})
     pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
     flying |= flying_into(view, policy)
@@ -174,6 +174,8 @@ def _decide_compaction(
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
+    if take.output_spec_id is not None:  # who reads another time opens none of them any more
+        saved = max(saved, job.files * OPEN_BYTES)
     stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, ends(key, partition, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:

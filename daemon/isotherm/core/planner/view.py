@@ -5,6 +5,7 @@ What is not in a view cannot change a verdict. So `plan`, `explain`, `simulate` 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import PartitionKey, TableId
@@ -96,6 +97,8 @@ class View:
     outputs: Mapping[PartitionKey, PartitionState] | None = None
     """The partitions of the current spec that are there, of those into which rows of older ones go. None where nobody looked,
     as in a simulation: then nothing is moved."""
+    findings: dict[tuple[PartitionKey, int], Any] = field(default_factory=dict, compare=False)
+    """What `plan` has found of them by now, for jobs of such sizes; not to be given."""
 
     @property
     def table(self) -> TableId:

@@ -9,12 +9,12 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.core.model.tables import COMPACTED, WITH_ROW_IDS
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.compaction.division import lies_elsewhere
+from isotherm.iceberg.compaction.movable import deleted_by_key
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.other_rewriters import rewrite_of_others, rewriter_of
@@ -79,8 +79,8 @@ def check_outputs(
 ) -> None:
     """Check that what was moved into another partition spec may lie where it is to lie.
 
-    New files have the starting sequence number, so no equality delete of before applies to them. One that came since would,
-    and it did not apply to the rows where they were: it is of another spec.
+    New files have the starting sequence number, so no equality delete of before applies to them. One that comes later may, and
+    it did not apply to the rows where they were: it is of another spec.
 
     Raises:
         RefusalError: it may not.
@@ -99,11 +99,8 @@ def check_outputs(
             raise RefusalError(Reason.MISMATCH, why)
         if (elsewhere := lies_elsewhere(file, fields)) is not None:
             raise RefusalError(Reason.MISMATCH, elsewhere)
-    for entry in live:
-        is_in_them = entry.kind is FileKind.EQUALITY_DELETES and entry.partition in outputs
-        if is_in_them and entry.sequence_number > job.base_sequence_number:
-            why = f"equality deletes came into {entry.partition}, which would apply to the rows: {entry.path}"
-            raise RefusalError(Reason.CONFLICT, why)
+    if by := deleted_by_key(live):
+        raise RefusalError(Reason.OUTPUT_SPEC, by)
 
 
 def check_main(job: CompactionJob, metadata: TableMetadata, now_ms: int) -> None:

@@ -105,13 +105,13 @@ class Division:
                 why = (
                     f"a row lies in {where}, which is none of the {len(self.named)} partitions that were cold"
                 )
-                raise RefusalError(Reason.OUTPUT_SPEC, f"{why}: what manifests say of its column is wrong")
+                raise RefusalError(Reason.CORRUPT_FILE, f"{why}: what manifests say of its column is wrong")
             self.rows[number] += count
         for place, value in self.constants.items():
             if not _is_all(rows.column(place), value):
                 name = rows.schema.field(place).name
                 why = f"its partition says another value of {name} than its files do: readers go by the partition"
-                raise RefusalError(Reason.OUTPUT_SPEC, why)
+                raise RefusalError(Reason.UNSUPPORTED, why)
 
 
 @dataclass(frozen=True, slots=True)

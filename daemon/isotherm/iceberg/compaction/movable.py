@@ -35,7 +35,7 @@ class _Stays(Enum):
     """Why a file stays for now."""
 
     YOUNG = "hold rows from {before} on, where nothing is sure to be cold"
-    HOT = "hold rows of partitions that are hot"
+    HOT = "hold rows of partitions that are hot ({hot})"
     UNKNOWN = "go into partitions that are not known, or are too many"
 
 
@@ -57,7 +57,10 @@ def movable(
     if take.output_spec_id != metadata.default_spec_id:
         return Refusal(Reason.SCHEMA, "another partition spec is current by now")
     if why := why_not_moved(metadata):
-        return Refusal(Reason.SCHEMA, why)
+        return Refusal(Reason.OUTPUT_SPEC, why)
+    live = tuple(live)
+    if by := deleted_by_key(live):
+        return Refusal(Reason.OUTPUT_SPEC, by)
     fields = partition_fields(metadata)
     field = only_field(fields)
     if field is None or field.source_id is None:
@@ -69,7 +72,7 @@ def movable(
     ]
     each = ((entry, _outputs(field, told[entry.path], by_key, take)) for entry in sorted(older, key=in_order))
     found, staying = _oldest(each, is_stopped)
-    return found or _refusal(staying, take.before_ms)
+    return found or _refusal(staying, take)
 
 
 def _oldest(
@@ -112,17 +115,27 @@ def _outputs(
         # Where they speak against each other, a row says which of them is wrong.
         return [key for key in by_rows if key in set(by_key)] or by_key
     outputs = [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
-    return outputs if take.not_into.isdisjoint(outputs) else _Stays.HOT
+    return outputs if take.not_into.keys().isdisjoint(outputs) else _Stays.HOT
 
 
-def _refusal(staying: Sequence[_Stays], before_ms: int | None) -> Refusal:
+def _refusal(staying: Sequence[_Stays], take: Take) -> Refusal:
     """Why no file can be moved."""
     if not staying:
         return Refusal(Reason.OUTPUT_SPEC, "no file of an older partition spec is in it")
-    before = clock_text(before_ms or 0)
-    parts = [f"{count} {why.value.format(before=before)}" for why in _Stays if (count := staying.count(why))]
+    before, hot = clock_text(take.before_ms or 0), next(iter(take.not_into.values()), "")
+    parts = [
+        f"{count} {why.value.format(before=before, hot=hot)}"
+        for why in _Stays
+        if (count := staying.count(why))
+    ]
     why = f"{len(staying)} files of older partition specs: {', and '.join(parts)}"
     return Refusal(Reason.OUTPUT_SPEC, why)
+
+
+def deleted_by_key(live: Iterable[LiveEntry]) -> str | None:
+    """That files delete rows by key, whatever snapshots say of it, or None."""
+    found = next((one for one in live if one.kind is FileKind.EQUALITY_DELETES), None)
+    return None if found is None else f"rows of the table are replaced by key ({found.path})"
 
 
 def place_of(metadata: TableMetadata, spec_id: int, outputs: Sequence[PartitionKey]) -> Destination:

@@ -1,179 +1,43 @@
-"""Compactions from request to outcome: bound, started, committed or thrown away, written down.
+"""Compactions from request to outcome: begun (`beginning_compactions`), committed or thrown away, written down.
 
-Binding reads manifests, which may take minutes, so it is done beside the loop; it leaves nothing behind. A job is in
-the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the table before
+What a crash leaves is found there at the next start, and looked up in the table before
 anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`. A job belongs to
 the tenure under which it began (`table_ownership`). What may stand against its swap: `last_look`. What goes in one commit:
 `ended_rewrites`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import (
-    NOTHING_READ,
     Action,
     CompactionJob,
-    JobRead,
     Outcome,
     OutcomeKind,
-    Rewrite,
     Swap,
-    Take,
 )
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.observations import JobStarted
-from isotherm.core.policy.policy import Compact, Policy
-from isotherm.service.clocks import Clocks
+from isotherm.core.partition_backoff import of_move
+from isotherm.service.jobs.beginning_compactions import BeginningCompactions
 from isotherm.service.jobs.cancelled_by_writers import disturbance
-from isotherm.service.jobs.deletions import Deletions
-from isotherm.service.jobs.granted_windows import GrantedWindows
 from isotherm.service.jobs.job_progress import JobProgress
-from isotherm.service.jobs.last_look import LastLook
-from isotherm.service.jobs.operations import LATE_MS, Operations, begun, outcome_of
-from isotherm.service.jobs.own_commits import OwnCommits
-from isotherm.service.jobs.running_compactions import RunningCompactions
-from isotherm.service.jobs.table_ownership import MOVED, Owned
+from isotherm.service.jobs.operations import LATE_MS, outcome_of
+from isotherm.service.jobs.table_ownership import MOVED
 from isotherm.service.ports import (
-    Bound,
-    EventSource,
-    Listener,
     LoadedTable,
-    Maintainer,
     MayCommit,
-    Unavailable,
 )
-from isotherm.service.rounds.verdicts import Verdicts
-from isotherm.service.tables.confirm_heads import Follower
-from isotherm.service.tables.failing_tables import Barrier
 from isotherm.service.topics.events_to_state import Taken, Touched
-from isotherm.service.topics.holds import Holds
-from isotherm.store.fold import Fold
-from isotherm.store.ledger import Ledger, Operation
+from isotherm.store.ledger import Operation
 
 
 @dataclass(slots=True, kw_only=True)
-class Compactions(RunningCompactions):
+class Compactions(BeginningCompactions):
     """The compactions of this daemon."""
 
-    fold: Fold
-    ledger: Ledger
-    events: EventSource
-    maintainer: Maintainer
-    follower: Follower
-    last_look: LastLook
-    verdicts: Verdicts
-    holds: Holds
-    owned: Owned
-    own_commits: OwnCommits
-    deletions: Deletions
-    clocks: Clocks
-    operations: Operations
-    windows: GrantedWindows
-    barrier: Barrier
-    listen: Listener
-    now_ms: Callable[[], int]
     _progress: JobProgress = field(default_factory=JobProgress)
-
-    # Beginning
-
-    def begin(self, request: Request) -> bool:
-        """Begin to bind what was admitted; whether that began."""
-        row = self.fold.table(request.table.uuid)
-        resolved = None if row is None else self.verdicts.policy_of(row)
-        if row is None or resolved is None or row.state.head is None:
-            return False
-        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        take, window_id = request.decision.take or Take(), request.decision.window_id
-        if take.before_ms is not None:
-            # Where its rows go is known once it is bound. No file is taken that goes where writers are.
-            take = replace(take, not_into=frozenset(self.fold.hot_ones(request.table.uuid)))
-        return self._begin(operation, take, resolved.policy.compact, window_id)
-
-    def _begin(self, operation: Operation, take: Take, compact: Compact, window_id: str) -> bool:
-        uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
-        loaded = self.follower.loaded(uuid)
-        if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
-            return False
-        if self.clocks.check(loaded) is not None:
-            return False  # whether a partition is quiet, and an intent over, is told by the clock
-        # Written down before: binding may take the daemon with it, as a rewrite may.
-        self.ledger.save(operation)
-        self._tenures[job_id] = self.events.tenure(uuid)
-        self._binding[job_id] = (operation, loaded)
-        if take.through_number is not None:
-            self._beside.add(job_id)
-        if window_id:
-            self._windowed[job_id] = window_id
-            self.windows.began(uuid)  # by a round, or by what leads the window
-        try:
-            self.maintainer.start_binding(
-                loaded,
-                key,
-                job_id,
-                operation.label,
-                take,
-                int(compact.target_file_size),
-                operation.policy_hash,
-                operation.why,
-                sort=compact.sort,
-            )
-        except BaseException:
-            self._let_go(job_id)
-            self.ledger.forget_operation(job_id)
-            raise
-        self.fold.touch(uuid, [key])
-        return True
-
-    def start_bound(self) -> int:
-        """Start the rewrites of the jobs that are bound by now; gives how many."""
-        started = 0
-        for job_id, bound in self.maintainer.bound():
-            if job_id not in self._binding:
-                continue
-            operation, loaded = self._binding.pop(job_id)
-            # Under a key of its own: that the table is looked at well says nothing of its manifests.
-            key = f"{operation.table.uuid}/{operation.action}"
-            with self.barrier.around(operation.table.name, "beginning to compact", key):
-                started += self._start(operation, loaded, bound)
-                self.barrier.forget(key)
-            if job_id not in self._running:
-                self._tenures.pop(job_id, None)
-                self._beside.discard(job_id)
-                self._windowed.pop(job_id, None)
-                self._touch(operation)
-        return started
-
-    def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Refusal | Unavailable) -> bool:
-        if isinstance(bound, Unavailable):
-            self.ledger.forget_operation(operation.job_id)
-            raise bound
-        if isinstance(bound, Refusal):
-            self.operations.end(replace(operation, bytes_planned=0), Outcome.refused(operation.job_id, bound))
-            self._set_back(operation, bound)
-            return False
-        if bound.job.outputs and (hot := self.last_look.hot(bound.job)) is not None:
-            # Where its rows go is known by now, of files whose partition does not tell.
-            return self._start(operation, loaded, Refusal(Reason.OUTPUT_SPEC, hot.why))
-        window_id, uuid = self._windowed.get(operation.job_id, ""), operation.table.uuid
-        job = replace(bound.job, executor=operation.executor, window_id=window_id)
-        files = len(job.data_files) + len(job.delete_files)
-        operation = replace(
-            operation,
-            files_before=bound.live_data_files,
-            bytes_planned=job.read_bytes,
-            files_planned=files,
-        )
-        self.ledger.save(operation, job)
-        self.maintainer.start(loaded, job)
-        self._running[job.job_id] = (operation, job)
-        self.fold.touch(uuid, job.touched)
-        table, action, label = operation.table, operation.action, operation.label
-        self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
-        return True
 
     def tell_progress(self) -> None:
         """Tell how far rewrites are, where it is time to."""
@@ -280,6 +144,7 @@ class Compactions(RunningCompactions):
             loaded = self.own_commits.found(operation.table)
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
             refusal = Refusal(outcome.reason, outcome.why)
+            refusal = of_move(refusal) if job.outputs else refusal
             if refusal.reason is Reason.MISMATCH:
                 self.holds.halt(operation.table, refusal)
             else:
@@ -288,17 +153,6 @@ class Compactions(RunningCompactions):
             # Begun again at once, it would write the same files for ever where no commit comes through.
             self._set_back(operation, Refusal(outcome.reason, outcome.why))
         self.operations.end(operation, outcome, job, still_running=len(self._running))
-
-    def _set_back(self, operation: Operation, refusal: Refusal, read: JobRead = NOTHING_READ) -> None:
-        row = self.fold.table(operation.table.uuid)
-        resolved = None if row is None else self.verdicts.policy_of(row)
-        rest_ms = int((resolved.policy if resolved else Policy()).compact.rest)
-        self.holds.set_back(operation.table, operation.partition, refusal, rest_ms, read)
-
-    def _touch(self, operation: Operation) -> None:
-        """Have the partition's verdict made again."""
-        if operation.partition is not None:
-            self.fold.touch(operation.table.uuid, [operation.partition])
 
     # Cancelling
 
@@ -366,16 +220,6 @@ class Compactions(RunningCompactions):
                 self.ledger.forget_operation(job_id)  # it has left nothing anywhere
                 self._touch(operation)
         self._let_go(job_id)
-
-    def _let_go(self, job_id: str) -> Rewrite | None:
-        """Forget a job; gives what it wrote. Where its end goes wrong, the next round finds it in the ledger."""
-        self._binding.pop(job_id, None)
-        self._running.pop(job_id, None)
-        self._ended.forget(job_id)
-        self._tenures.pop(job_id, None)
-        self._beside.discard(job_id)
-        self._windowed.pop(job_id, None)
-        return self._rewrites.pop(job_id, None)
 
     def settle(self, operation: Operation, job: CompactionJob | None) -> bool:
         """Look for the fate of a job that a crash, or a catalog without an answer, has left open.

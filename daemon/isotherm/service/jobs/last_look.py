@@ -8,6 +8,7 @@ question is harmless, because a swap replaces exactly the files that were read, 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.rewriters import why_not_converted
@@ -109,13 +110,22 @@ class LastLook:
             return Refusal(Reason.CONFLICT, f"equality deletes stay what they are: {why}")
         return self.hot(job)
 
+    def hot_outputs(self, job: CompactionJob) -> Mapping[PartitionKey, str]:
+        """The partitions into which a job moves rows that are hot, and why, as far as is known without asking anybody."""
+        row = self.fold.table(job.table.uuid)
+        resolved = None if row is None or not job.outputs else self.verdicts.policy_of(row)
+        if row is None or resolved is None:
+            return {}
+        return dict(self.verdicts.hot_outputs(row, job, resolved.policy))
+
     def hot(self, job: CompactionJob) -> Refusal | None:
         """Why the partition of a job is hot, as far as is known without asking anybody, or None."""
         row = self.fold.table(job.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or job.is_on_manifests:
             return None
-        hot = self.verdicts.why_output_hot(row, job, resolved.policy) or self.verdicts.why_hot(
+        of_output = next((why for _, why in self.verdicts.hot_outputs(row, job, resolved.policy)), None)
+        hot = of_output or self.verdicts.why_hot(
             row,
             job.partition,
             resolved.policy,

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 
-from isotherm.core.model.jobs import CompactionJob, ExecutorName, Rewrite
+from isotherm.core.model.jobs import CompactionJob, ExecutorName, Rewrite, Take
 from isotherm.core.planner.view import Flight
 from isotherm.service.jobs.ended_rewrites import MOST_WAITING, Ended, is_small
 from isotherm.service.ports import LoadedTable
@@ -19,8 +19,8 @@ next ones are got ready."""
 class RunningCompactions:
     """The compactions that were begun and are not over."""
 
-    _binding: dict[str, tuple[Operation, LoadedTable]] = field(default_factory=dict)
-    """By job id: what is being bound to its files."""
+    _binding: dict[str, tuple[Operation, LoadedTable, Take]] = field(default_factory=dict)
+    """By job id: what is being bound to its files, and what it is to take."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
     _tenures: dict[str, int | None] = field(default_factory=dict)
     """By job id: the tenure of its table under which it began."""
@@ -43,7 +43,7 @@ class RunningCompactions:
 
     def _operations(self) -> list[Operation]:
         """Everything that was begun and is not over."""
-        return [op for op, _ in (*self._binding.values(), *self._running.values())]
+        return [*(one for one, *_ in self._binding.values()), *(one for one, _ in self._running.values())]
 
     def flights(self, uuid: str) -> tuple[Flight, ...]:
         """The jobs of one table that run."""

@@ -107,13 +107,10 @@ class Windows:
             if self.book.of(one.uuid) is None and one.uuid not in self._not_before_s
         ]
         is_turn = self._is_turn(now_s)
-        if is_turn:  # no slot is left for writers that did not answer the last time
-            mine = [one for one in mine if one.uuid not in self._unanswered]
         for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
                 # Whoever granted would wait for nothing; those that waited longest come first the next time.
-                if self._no_room_since_s is None and any(one.uuid not in self._unanswered for one in mine):
-                    self._no_room_since_s = now_s
+                self._no_room_since_s = now_s if self._no_room_since_s is None else self._no_room_since_s
                 return
             del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
@@ -318,9 +315,12 @@ class Windows:
         now_s = self.monotonic_s()
         uuid = window.table.uuid
         waited_s = window.length_s if window.granted_s is None else now_s - window.granted_s
-        # Where this daemon could not ask again, because its slots were taken, that is no fault of the writers.
-        is_deaf = end is WindowEnd.UNANSWERED and window.tries >= MOST_TRIES
-        times = self._unanswered.pop(uuid, 0) if is_deaf else 0
+        # Where this daemon could not ask again, because its slots were taken, that is no fault of the writers; but for those
+        # for whom a slot was left free as often as for anybody.
+        is_deaf = end is WindowEnd.UNANSWERED and window.tries > COUNTED_TRIES
+        if window.is_granted:
+            self._unanswered.pop(uuid, None)
+        times = self._unanswered.get(uuid, 0) if is_deaf else 0
         if is_deaf:
             self._unanswered[uuid] = min(times + 1, MOST_DOUBLED)
         self._not_before_s[uuid] = now_s + REST * waited_s * 2**times

@@ -3,7 +3,7 @@
 Changes nothing in the world; asks nobody but the stores.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
@@ -280,17 +280,18 @@ class Verdicts:
             return None if hot is None else hot.why
         return why_not(partition, row.state, policy, hot, now_ms)
 
-    def why_output_hot(self, row: TableRow, job: CompactionJob, policy: Policy) -> str | None:
-        """Why a partition is hot at this moment into which a job moves rows, or None where all are cold."""
+    def hot_outputs(
+        self, row: TableRow, job: CompactionJob, policy: Policy
+    ) -> Iterator[tuple[PartitionKey, str]]:
+        """The partitions that are hot at this moment into which a job moves rows, each with what keeps it hot."""
         if not job.outputs:
-            return None
+            return
         states = self._fold.states(row.state.table.uuid, job.outputs)
         around, now_ms = self.view(row, (), partitions={}, whole=False).around, self._now_ms()
         for key in job.outputs:
             hot = output_hot(key, states.get(key), around, policy.cold, now_ms, job.read_bytes)
             if hot is not None:
-                return f"its rows go into {label(key, row.facts.fields)}: {hot.why}"
-        return None
+                yield key, f"its rows go into {label(key, row.facts.fields)}: {hot.why}"
 
     def report(self, row: TableRow, decided: Decided) -> TablePlanned:
         """How the table stands, for metrics."""
