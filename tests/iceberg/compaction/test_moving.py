@@ -286,6 +286,8 @@ def test_where_rows_are_deleted_by_key_nothing_is_moved_whatever_snapshots_say_o
     if before:
         delete_ids(CLOCK, table, [0], partition, announce=False, spec_id=spec_id, said=said)
         job = moved(table.refresh(), hour(1))
+    if before and (not said or partition == hour(1)):
+        assert isinstance(job, Refusal), "what the job reads, or what nobody counts"
     if isinstance(job, Refusal):
         assert (Reason.OUTPUT_SPEC, True) == (job.reason, "rows of the table are replaced by key" in job.why)
         return
