@@ -41,9 +41,9 @@ MUTANTS = (
     ),
     Mutant(
         "a move of one file waits behind all else for ever",
-        "core/planner/plan.py",
-        "saved = max(saved, job.files * OPEN_BYTES)",
-        "pass",
+        "core/planner/file_selection.py",
+        "max(saved, read.files * OPEN_BYTES)",
+        "saved",
         VERDICTS + "test_a_move_of_one_file_has_its_turn",
     ),
     Mutant(

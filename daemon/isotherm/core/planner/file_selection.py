@@ -104,7 +104,10 @@ def taken_and_saved_bytes(partition: PartitionState, take: Take, target_bytes: i
     """Both, because the planner asks for both each time."""
     data, applied, deletes = _work(partition, take)
     read = _read(partition, take, data, deletes)
-    return read, _saved_bytes(data, applied, deletes, target_bytes)
+    saved = _saved_bytes(data, applied, deletes, target_bytes)
+    if take.output_spec_id is None:
+        return read, saved
+    return read, max(saved, read.files * OPEN_BYTES)  # who reads another time opens none of them any more
 
 
 def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats, FileStats]:

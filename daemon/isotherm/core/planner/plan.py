@@ -24,7 +24,7 @@ from isotherm.core.planner import pauses
 from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.expiry import decide_expiry
-from isotherm.core.planner.file_selection import OPEN_BYTES, taken, taken_and_saved_bytes
+from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.granted import as_if_granted, asking, due_in, granters, too_long
 from isotherm.core.planner.held import after_failures, standstill, table_waits
 from isotherm.core.planner.job_size import (
@@ -174,8 +174,6 @@ def _decide_compaction(
     )
     take = take if old is None else replace(take, through_number=old.through_number)
     job, saved = taken_and_saved_bytes(partition, take, int(policy.compact.target_file_size))
-    if take.output_spec_id is not None:  # who reads another time opens none of them any more
-        saved = max(saved, job.files * OPEN_BYTES)
     stamp = sooner(_stamp(partition, now_ms), Wake(full.settles_at_ms, ends(key, partition, view.around)))
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
