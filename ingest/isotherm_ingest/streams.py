@@ -19,6 +19,7 @@ from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
+from isotherm_ingest.stream_formats import FormatOptions
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -184,7 +185,7 @@ class _Renamed(StrictModel):
         return data
 
 
-class Stream(_Renamed):
+class Stream(_Renamed, FormatOptions):
     """Some topics, and the tables that they become."""
 
     topics: str
@@ -241,6 +242,25 @@ class Stream(_Renamed):
         for text in value:
             partition_by(text)
         return value
+
+    @model_validator(mode="after")
+    def _has_what_it_names(self) -> Self:
+        if self.has_events and self.source_parts:
+            raise ValueError(
+                f"{{{min(self.source_parts)}}} comes from a change's source, and plain events have none"
+            )
+        if self.has_events and self.mode == "mirror" and not self.key:
+            raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
+        names = {name.lower() for name in self.columns}
+        for option, columns in (
+            ("key", self.key),
+            ("partition_by", tuple(one.column for one in self.spec)),
+            ("event_time", (self.event_time,) if self.event_time else ()),
+        ):
+            for column in columns if names else ():
+                if column.lower() not in names:
+                    raise ValueError(f"`{option}` names {column!r}, which is none of `columns`")
+        return self
 
     @property
     def spec(self) -> tuple[PartitionBy, ...]:

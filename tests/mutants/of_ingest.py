@@ -17,6 +17,7 @@ OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
 OF_SHOWN_CUTS = "ingest/batches/test_cut_backs_that_tables_show.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
+OF_DECLARED = "ingest/decode/test_declared_json.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
@@ -878,5 +879,62 @@ MUTANTS = (
         'if mark.topic_id in {"", topic_id}:',
         "ingest/batches/test_renamed_streams.py::"
         "test_a_table_of_a_new_name_is_built_from_all_partitions_whenever_they_are_there_again[no leader]",
+    ),
+    Mutant(
+        "of a field that stands twice the first value is written, whichever was meant",
+        "isotherm_ingest/decode/bare_json.py",
+        '"len(fields) > len(list_distinct(fields))"',
+        '"false"',
+        OF_DECLARED + "test_poison_between_good_events_is_told_one_by_one",
+    ),
+    Mutant(
+        "what stands in the place of a row, and is none, is a row of nulls",
+        "isotherm_ingest/decode/bare_json.py",
+        'f"CASE WHEN {_IS_OBJECT.format(text)} "',
+        'f"CASE WHEN true "',
+        OF_DECLARED + "test_poison_between_good_changes_is_told_one_by_one",
+    ),
+    Mutant(
+        "a decimal of a bare message is a double that is near it",
+        "isotherm_ingest/decode/bare_json.py",
+        'row = f"CASE WHEN x_{name} IS NULL THEN {row} ELSE struct_update({row}, {updates}) END"',
+        "pass",
+        OF_DECLARED + "test_numbers_are_exact_in_either_image",
+    ),
+    Mutant(
+        "a decimal is rounded to what its column holds",
+        "isotherm_ingest/decode/declared_types.py",
+        "with_decimals(spelled({}), {most})",
+        "spelled({})",
+        "ingest/decode/test_declared_types.py::test_a_decimal_is_the_number_that_is_written_or_a_dead_letter",
+    ),
+    Mutant(
+        "a field that a stream requires may be missing",
+        "isotherm_ingest/decode/statement.py",
+        'or (schema.shape != "with schema" and not one.column.is_optional)',
+        "",
+        OF_DECLARED + "test_poison_between_good_events_is_told_one_by_one",
+    ),
+    Mutant(
+        "a delete of a bare change takes a row whose key Debezium made up",
+        "isotherm_ingest/decode/statement.py",
+        "    if not is_told:\n",
+        "    if False:\n",
+        OF_DECLARED + "test_an_old_row_that_tells_no_more_than_the_key_deletes_no_other_row",
+    ),
+    Mutant(
+        "a primary key that gains a column lets rows of bare changes overwrite each other",
+        "isotherm_ingest/decode/declared_json.py",
+        '(b"envelope", _named(key))',
+        '(b"envelope", None)',
+        OF_DECLARED + "test_changes_with_keys_of_other_columns_are_of_another_kind",
+    ),
+    Mutant(
+        "workers read every topic as Debezium's JSON, whatever its stream says",
+        "isotherm_ingest/batches/batches.py",
+        "self._routing.formats(topics)",
+        "{}",
+        "ingest/batches/test_declared_streams.py::"
+        "test_the_workers_of_a_batch_are_told_the_formats_of_its_topics",
     ),
 )

@@ -93,7 +93,8 @@ class Batches:
             portions = self._portions(number, ranges, kafka, known, met, only)
             ready = self._tables.prepare(portions, now_s, front=front)
             routes, problems = self._routing.told(topics, ready)
-            task = BatchTask({name: one.task for name, one in ready.items()}, routes, problems)
+            tasks = {name: one.task for name, one in ready.items()}
+            task = BatchTask(tasks, routes, problems, self._routing.formats(topics))
             report = self._read(self._spark, self._kafka, ranges, task)
             try:
                 if not report.samples:

@@ -14,7 +14,8 @@ from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.batches.owners import why_not
 from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
-from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_partition import Position
@@ -91,6 +92,11 @@ class Routing:
             {one: route.problem for one, route in mine.items() if route.problem is not None},
         )
 
+    def formats(self, topics: Iterable[str]) -> dict[str, Format]:
+        """How the messages of some topics are written."""
+        streams = {topic: self._config.stream_of(topic) for topic in topics}
+        return {topic: stream.message_format for topic, stream in streams.items() if stream is not None}
+
     def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
         """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
 
@@ -138,7 +144,7 @@ class Routing:
         if stream is None:
             return Route(None, None, None, "no_stream:no stream has this topic")
         try:
-            schema = change_schema(value, key)
+            schema = stream.message_format.schema(value, key)
             name = table_name(stream.table, topic, schema)
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err))

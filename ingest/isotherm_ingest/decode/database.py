@@ -10,7 +10,7 @@ from collections import OrderedDict
 import pyarrow as pa
 
 from isotherm_ingest.decode.kinds import MACROS
-from isotherm_ingest.decode.numbers import plain_number
+from isotherm_ingest.decode.numbers import plain_number, without_exponent
 
 MAX_STATEMENTS = 500
 """Planned statements that are kept; the one that was used longest ago goes first."""
@@ -84,12 +84,12 @@ class _Database:
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute(f"SET disabled_optimizers = '{SLOW}'")
+        special = FunctionNullHandling.SPECIAL
         self._connection.create_function(
-            "plain_number",
-            plain_number,
-            ["BLOB", "INTEGER"],
-            "VARCHAR",
-            null_handling=FunctionNullHandling.SPECIAL,
+            "plain_number", plain_number, ["BLOB", "INTEGER"], "VARCHAR", null_handling=special
+        )
+        self._connection.create_function(
+            "without_exponent", without_exponent, ["VARCHAR"], "VARCHAR", null_handling=special
         )
         for macro in MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")

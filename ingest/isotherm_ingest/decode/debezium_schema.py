@@ -1,8 +1,8 @@
-"""Debezium's JSON with schemas: which columns a message has, what its key is, and which table it comes from."""
+"""Change events, and what Debezium's JSON tells of them with its schema: which columns a message has, what its key is, and which table it comes from."""
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
@@ -11,6 +11,13 @@ SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
 MAX_COST = 2_000
 """Columns of a schema (`Kind.cost`). PostgreSQL's tables have 1,600 at most, those of others fewer. Each takes DuckDB a
 millisecond to plan, in every worker, and two thirds of a megabyte to decode."""
+
+
+Shape = Literal["with schema", "envelope", "row"]
+"""How a message is written: as Debezium's change event beside its schema; as the bare event; or as a bare row."""
+Others = Literal["ignore", "dead_letter", "text"]
+"""What becomes of fields that no column is declared for: nothing, the whole change is a dead letter, or they are one text."""
+OTHERS_COLUMN = "_others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,9 @@ class ChangeSchema:
     """Of `before` and `after`, those that the messages have."""
     schema_first: bool = False
     """Whether they begin with the schema, up to the first `,"payload":`, as Connect's converter writes them."""
+    shape: Shape = "with schema"
+    others: Others = "ignore"
+    """What becomes of fields of a row that are no columns; of a message with its schema there are none."""
 
     @property
     def cost(self) -> int:
@@ -53,14 +63,13 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
     Raises:
         SchemaError: it is no Debezium change event with its schema.
     """
-    message = _json(value)
+    message = json_object(value)
     try:
         fields = {field["field"]: field for field in message["schema"]["fields"]}
-        source = message["payload"]["source"]
-        said = [_text(source.get(name) or "") for name in ("schema", "db", "table")]
+        source_schema, source_table = source_of(message["payload"]["source"])
         image = fields.get("after") or fields["before"]
         columns = tuple(_column(field) for field in image["fields"])
-        source_fields = frozenset(_name(field["field"]) for field in fields["source"]["fields"])
+        source_fields = frozenset(name_of_column(field["field"]) for field in fields["source"]["fields"])
         fields["op"]  # what has none is no change event
     except KeyError as err:
         raise SchemaError(f"no Debezium change event with a schema ({err} is missing)") from err
@@ -68,6 +77,19 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         raise SchemaError(f"no Debezium change event with a schema ({err})") from err
     if not columns:
         raise SchemaError("a change event without columns")
+    return ChangeSchema(
+        checked(columns),
+        key_fields(key),
+        source_schema,
+        source_table,
+        source_fields,
+        tuple(name for name in ("before", "after") if name in fields),
+        _is_schema_first(value),
+    )
+
+
+def checked(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The same columns, if a table can hold them side by side, and workers can plan for them. Raises SchemaError."""
     folded = [column.name.lower() for column in columns]
     if len(set(folded)) < len(folded):
         raise SchemaError("two columns differ by upper and lower case only, which a table cannot hold")
@@ -76,15 +98,13 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         raise SchemaError(
             f"{len(columns)} columns cost as much as {cost}, where {MAX_COST} is the most: each list counts twice what is in it"
         )
-    return ChangeSchema(
-        columns,
-        key_fields(key),
-        said[0] or said[1],
-        said[2],
-        source_fields,
-        tuple(name for name in ("before", "after") if name in fields),
-        _is_schema_first(value),
-    )
+    return columns
+
+
+def source_of(source: Any) -> tuple[str, str]:
+    """The schema, or the database, and the table that a change says that it comes from. Raises SchemaError."""
+    schema, database, table = (_text(source.get(name) or "") for name in ("schema", "db", "table"))
+    return schema or database, table
 
 
 def _column(field: dict[str, Any]) -> Column:
@@ -93,7 +113,7 @@ def _column(field: dict[str, Any]) -> Column:
         default = json.dumps(default, separators=(",", ":"))
     if default is not None and not _is_text(default):
         default = None
-    return Column(_name(field["field"]), kind, bool(field.get("optional")), default)
+    return Column(name_of_column(field["field"]), kind, bool(field.get("optional")), default)
 
 
 def _is_schema_first(value: str) -> bool:
@@ -110,13 +130,13 @@ def _is_schema_first(value: str) -> bool:
 def key_fields(key: str | None) -> tuple[str, ...]:
     """The fields of a message key with its schema; empty where there is none, or nobody can read it."""
     try:
-        return tuple(_name(field["field"]) for field in _json(key or "")["schema"]["fields"])
+        return tuple(name_of_column(field["field"]) for field in json_object(key or "")["schema"]["fields"])
     except (SchemaError, KeyError, TypeError):
         return ()
 
 
-def _name(name: object) -> str:
-    """The name of a column, as SQL and a table can take it."""
+def name_of_column(name: object) -> str:
+    """The name of a column, as SQL and a table can take it. Raises SchemaError."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise SchemaError(f"{name!r} cannot be the name of a column")
     return _text(name)
@@ -137,7 +157,8 @@ def _text(name: object) -> str:
         raise SchemaError(f"{name!r} is no text") from err
 
 
-def _json(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
+    """What a text says. Raises SchemaError: it is no JSON object."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as err:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
+from isotherm_ingest.decode.declared_macros import DECLARED_MACROS
 from isotherm_ingest.decode.numbers import MAX_PADDING, MAX_SCALE
 
 OutOfRange = Literal["dead_letter", "null", "clamp"]
@@ -58,6 +59,7 @@ MACROS = (
     "truth(x) AS CASE x WHEN 'true' THEN true WHEN 'false' THEN false END",
     "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
     "json_items(x) AS TRY(json_transform_strict(x, '[\"JSON\"]'))",
+    *DECLARED_MACROS,
 )
 """Of DuckDB, from the text of a value, or the number `n` in it: null where it is none."""
 
@@ -95,6 +97,8 @@ class Kind:
     """Letters by which its text in the table may be longer than in the message, at most: decimals that are none."""
     pads: Callable[[str], str] | None = None
     """SQL of how many these are, from SQL of its text."""
+    is_exact: bool = False
+    """Whether a number is read as it is written. Of others DuckDB gives the text of a double."""
 
     @property
     def may_pad(self) -> int:
@@ -209,9 +213,18 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
 
 
 def _array(items: Mapping[str, Any], depth: int) -> Kind:
-    item = kind_of(items, depth)
-    tells = (items.get("type"), items.get("name")) in _TOLD_ITEMS
-    return Kind(f"ARRAY<{item.type}>", placeholders=_ARRAYS_UNAVAILABLE, tells=tells, item=item)
+    return list_of(kind_of(items, depth), tells=(items.get("type"), items.get("name")) in _TOLD_ITEMS)
+
+
+def list_of(item: Kind, *, tells: bool) -> Kind:
+    """A list; `tells` says whether Debezium has a placeholder for an unchanged large one."""
+    return Kind(
+        f"ARRAY<{item.type}>",
+        placeholders=_ARRAYS_UNAVAILABLE,
+        tells=tells,
+        item=item,
+        is_exact=item.is_exact,
+    )
 
 
 _TOLD_ITEMS = {

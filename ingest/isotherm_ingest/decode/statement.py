@@ -11,9 +11,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from isotherm_ingest.decode.bare_json import payloads
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.decode.numbers import MAX_GROWTH, MAX_PADDING
+from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
 MADE_UP = r'^"?(|0+([.]0+)?|false|AA==|[{][}]|\[\]|[0-]{36}|1970|1970-01-01.*|00:00:00.*|P0Y.*|[{]"scale":0,"value":"AA=="[}])"?$'
@@ -120,17 +122,20 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         f"{before} IS NOT NULL AS old",
         *(f"v{one.number}" for one in columns),
     ]
-    shape = literal_in_sql(json.dumps(_shape(schema)))
     images = f"""
         SELECT *, {_image(schema)} AS image
-        FROM (
-            SELECT * REPLACE ({payload} AS p)
-            FROM (
-                SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
-                FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
-            )
-        )"""
+        FROM (SELECT * REPLACE ({payload} AS p) FROM ({_payloads(schema)}))"""
     return f"SELECT {', '.join([*told, *flags])} FROM ({_with_values(columns, wanted, images, padding)})"
+
+
+def _payloads(schema: ChangeSchema) -> str:
+    """SQL of the messages with their payloads `p`; of bare JSON with `flaw` too, what else is wrong with one."""
+    if schema.shape != "with schema":
+        return payloads(schema)
+    shape = literal_in_sql(json.dumps(_shape(schema)))
+    return f"""
+        SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+        FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)"""
 
 
 def _with_values(columns: Iterable[Matched], wanted: Wanted, images: str, padding: str | None) -> str:
@@ -192,6 +197,9 @@ def _image(schema: ChangeSchema) -> str:
     key = {fields[column.name]: column.kind.text for column in schema.columns if column.name in fields}
     shape = literal_in_sql(json.dumps({"payload": key}))
     payload = f"TRY(json_transform_strict(TRY(decode(key_text)), {shape})).payload"
+    if schema.shape == "envelope":  # its key may have a schema all the same
+        bare = literal_in_sql(json.dumps(key))
+        payload = f"coalesce({payload}, TRY(json_transform_strict(TRY(decode(key_text)), {bare})))"
     of_key = (
         f"list_transform([{payload}], lambda k: CASE WHEN k IS NOT NULL THEN struct_pack({of_row}) END)[1]"
     )
@@ -245,6 +253,7 @@ def _problem(
 ) -> str:
     cases = [
         ("written IS NULL", "'not_utf8'"),
+        *([("flaw IS NOT NULL", "flaw")] if schema.shape != "with schema" else []),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
         (f"p.op NOT IN {ROW_OPS}", "'unsupported_op:' || p.op"),
     ]
@@ -274,13 +283,18 @@ def _problem(
         if wanted.is_key(one.name)
     ]
     for one in columns:
-        if one.name in wanted.required and not wanted.is_key(one.name):
+        if _is_required(one, schema, wanted) and not wanted.is_key(one.name):
             is_null = f"v{one.number} IS NULL"
             if may_be_kept(one, wanted):
                 is_null = f"{is_null} AND NOT k{one.number}"
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
+
+
+def _is_required(one: Matched, schema: ChangeSchema, wanted: Wanted) -> bool:
+    """Whether a change has to tell a column. Where a source says that its own takes no null, nobody has to check."""
+    return one.name in wanted.required or (schema.shape != "with schema" and not one.column.is_optional)
 
 
 def _made_up(schema: ChangeSchema, wanted: Wanted) -> str | None:
@@ -293,14 +307,24 @@ def _made_up(schema: ChangeSchema, wanted: Wanted) -> str | None:
     if not hidden_keys(schema, wanted) or "before" not in schema.images:
         return None
     told = {name.lower() for name in schema.key}
-    made_up = [_may_be_made_up(column) for column in schema.columns if column.name.lower() not in told]
+    is_told = schema.shape == "with schema"
+    made_up = [
+        _may_be_made_up(column, is_told=is_told)
+        for column in schema.columns
+        if column.name.lower() not in told
+    ]
     return " AND ".join(["p.op = 'd'", "p.before IS NOT NULL", *made_up])
 
 
-def _may_be_made_up(column: Column) -> str:
-    """SQL of whether an old row has in a column what Debezium writes where the source has not told it."""
+def _may_be_made_up(column: Column, *, is_told: bool) -> str:
+    """SQL of whether an old row has in a column what Debezium writes where the source has not told it.
+
+    Where the messages do not tell whether the source takes null there, it may be either.
+    """
     text = f"p.before.{name_in_sql(column.name)}::VARCHAR"
     is_null = f"{text} IS NULL" if column.is_optional else "false"
+    if not is_told:
+        return f"({is_null} OR coalesce(regexp_matches({text}, {literal_in_sql(MADE_UP)}), false))"
     if column.default is not None:
         default = literal_in_sql(column.default)  # Java and Python spell numbers in their own ways
         is_it = f"{text} = {default} OR TRY_CAST({text} AS DOUBLE) = TRY_CAST({default} AS DOUBLE)"
@@ -339,13 +363,3 @@ def _is_left_out(one: Matched, row: str) -> str:
         return "false"
     texts = ", ".join(map(literal_in_sql, one.column.kind.placeholders))
     return f"coalesce({one.wire(row)} IN ({texts}), false)"
-
-
-def name_in_sql(name: str) -> str:
-    """A name as DuckDB takes any name."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal_in_sql(text: str) -> str:
-    """A text as DuckDB takes any text."""
-    return "'" + text.replace("'", "''") + "'"

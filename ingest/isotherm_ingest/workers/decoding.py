@@ -11,7 +11,7 @@ from isotherm_ingest.decode.database import ask
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.files import logged
 from isotherm_ingest.workers.partitions import partition_columns, without_partition
-from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample
+from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
     CHANGES,
@@ -50,7 +50,7 @@ class Decoding:
 
     def __init__(self, task: BatchTask) -> None:
         self._task = task
-        self._sorter = Sorter()
+        self._sorter = Sorter(task.formats)
         self._surveyors: dict[str, Surveyor] = {}
         self._letters: dict[str, int] = {}
         self._samples: set[Route] = set()
@@ -89,8 +89,8 @@ class Decoding:
         route = (group.topic, group.schema)
         if route in self._samples:
             return
-        found = sample(group)
-        if found is None and is_bookkeeping(group):
+        found = group.sample()
+        if found is None and group.is_bookkeeping():
             return
         if found is None:
             yield self._letter(table, rows, UNREADABLE)

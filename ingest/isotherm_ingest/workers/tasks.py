@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from isotherm_ingest.decode.debezium_messages import Decoder
+from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.plan.topic_partition import Position
 
 Route = tuple[str, int]
@@ -51,6 +52,8 @@ class BatchTask:
     """The table of messages, or None where they are not wanted now. Of others, a sample is reported."""
     problems: Mapping[Route, str]
     """Why messages belong to no table."""
+    formats: Mapping[str, Format] = field(default_factory=dict)
+    """By topic, how messages are written; of others it is Debezium's JSON."""
 
 
 REPORT = pa.schema(

@@ -105,7 +105,7 @@ def size_of(expression, given):
     """How many expressions DuckDB plans for one."""
     connection = duckdb.connect()
     for macro in MACROS:
-        if "plain_number" not in macro:
+        if "plain_number" not in macro and "without_exponent" not in macro:
             connection.execute(f"CREATE MACRO {macro}")
     sql = f"SELECT {expression} FROM (SELECT NULL::{given} AS x)"
     (plan,) = connection.execute("SELECT json_serialize_plan($1, optimize := false)", [sql]).fetchone()

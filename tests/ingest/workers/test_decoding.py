@@ -4,6 +4,7 @@ import json
 import pickle
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -14,8 +15,11 @@ from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
+from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.declared_json import DeclaredJson
+from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.decoding import SAMPLES, Decoding
-from isotherm_ingest.workers.raw_messages import Sorter, sample
+from isotherm_ingest.workers.raw_messages import Sorter
 from isotherm_ingest.workers.survey import survey_of
 from isotherm_ingest.workers.tasks import (
     CHANGES,
@@ -109,6 +113,26 @@ def test_each_message_goes_to_the_decoder_of_its_topic_and_schema():
     assert list(letters(found[LETTERS])) == [3]
     assert [one.data() for one in found[COUNT]] == [1]
     assert [survey_of(one.data()).rows for one in found[SURVEY]] == [4]
+
+
+def test_a_topic_of_another_format_is_read_as_that_says_and_what_is_no_such_message_is_a_letter():
+    events = DeclaredJson((("id", "BIGINT"),), has_envelope=False)
+    values = [b'{"id":1}', None, b"garbage", message([ID])]
+    (group, *none) = Sorter({ORDERS: events}).groups(from_kafka(*values))
+    route = ORDERS, group.schema
+    row = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    decoders = {
+        route: decoder(events.schema(*group.sample()), row, Wanted(("id", "name"), ("id",), keeps=True))
+    }
+    told = BatchTask({"shop.orders": table(decoders)}, {route: "shop.orders"}, {}, {ORDERS: events})
+    found = played(pickle.loads(pickle.dumps(told)), from_kafka(*values))  # noqa: S301 (it travels to the workers)
+
+    assert none == []
+    assert rows(found[CHANGES]) == [(0, 1, None)]
+    assert letters(found[LETTERS]) == {2: "undecodable", 3: "null_key"}
+    unknown = BatchTask({}, {}, {}, {ORDERS: events})
+    assert [one.data()[:3] for one in played(unknown, from_kafka(*values))[SAMPLE]] == [[*route, '{"id":1}']]
+    assert letters(played(unknown, from_kafka(b"[]"))[LETTERS]) == {0: "undecodable"}
 
 
 def test_what_the_table_has_is_left_out_and_no_letter_of_it_is_sent_again():
@@ -271,7 +295,7 @@ def test_a_key_is_decoded_where_a_delete_may_need_it():
     (group,) = Sorter().groups(from_kafka(*values))
 
     assert group.to_decode().column("key_text").to_pylist() == [None, key(id=1)]
-    assert sample(group) == (values[0].decode(), key(id=1).decode())
+    assert group.sample() == (values[0].decode(), key(id=1).decode())
 
 
 def cut(column, kind, width):
