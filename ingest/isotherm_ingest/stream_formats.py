@@ -1,10 +1,13 @@
-"""How a stream says in what format its messages are written."""
+"""How a stream says in what format its messages are written, and where the registry of their schemas is."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from isotherm.runtime.strict_model import StrictModel
+from isotherm_ingest.decode.avro import Avro, Framing
 from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.debezium_schema import OTHERS_COLUMN, Others
 from isotherm_ingest.decode.declared_json import DeclaredJson, columns_of
@@ -17,14 +20,42 @@ def _type(text: str) -> str:
     return text
 
 
+class RegistryConfig(StrictModel):
+    """The registry of Avro schemas. The driver alone asks it."""
+
+    url: str
+    """Where Confluent's API is: `https://registry.example.com`, of Apicurio `https://…/apis/ccompat/v7`."""
+    framing: Framing = "confluent"
+    """Where a message says its schema, which its bytes do not tell. `confluent`: in four bytes behind a zero. `eight-bytes`:
+    in eight, as older serializers of Apicurio write it. `headers`: in a header (`apicurio.value.globalId`, `….contentId`)."""
+    username: str = ""
+    """Login, where the registry asks for one. Without it there is none."""
+    password: SecretStr = SecretStr("")
+    """Its password, or the secret of an API key; better from the environment: ISOTHERM_INGEST_REGISTRY__PASSWORD."""
+    ca_file: Path | None = None
+    """Certificates that are trusted in place of the system's, in PEM."""
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> Self:
+        # Not of the field alone: then a complaint would repeat it, with what may be a password.
+        if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", self.url):
+            raise ValueError("`url` must be an address without a login, such as https://registry.example.com")
+        return self
+
+    @property
+    def login(self) -> tuple[str, str] | None:
+        """User and password."""
+        return (self.username, self.password.get_secret_value()) if self.username else None
+
+
 class FormatOptions(StrictModel):
     """What a stream says of its format."""
 
-    format: Literal["debezium-json", "json"] = "debezium-json"
+    format: Literal["debezium-json", "json", "avro"] = "debezium-json"
     """`debezium-json`: change events with their schemas, as Kafka Connect's JsonConverter writes them. `json`: JSON without
-    schemas, whose types `columns` says."""
+    schemas, whose types `columns` says. `avro`: Avro, with schemas in the `registry`."""
     envelope: Literal["debezium", "none"] = "debezium"
-    """Of `json`: whether a message is a change event of Debezium (`before`, `after`, `source`, `op`), or, with `none`, a row
+    """Of `json` and `avro`: whether a message is a change event of Debezium (`before`, `after`, `source`, `op`), or, with `none`, a row
     of its own, as sensors and clicks send them."""
     columns: dict[str, Annotated[str, AfterValidator(_type)]] = Field(default_factory=dict)
     """Of `json`: names and types of the columns, in the words of Spark's DDL. docs/ingest.md says what each takes."""
@@ -35,11 +66,9 @@ class FormatOptions(StrictModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.format != "json":
-            said = {"envelope", "columns", "others"} & self.model_fields_set
-            if said:
-                raise ValueError(
-                    f"`{min(said)}` is of `format: json` alone: here the messages say it themselves"
-                )
+            of_json = {"columns", "others"} | ({"envelope"} if self.format == "debezium-json" else set())
+            if said := of_json & self.model_fields_set:
+                raise ValueError(f"`{min(said)}` is of `format: json`: here the messages say it themselves")
             return self
         if not self.columns:
             raise ValueError("`format: json` needs `columns`: the messages do not say their types")
@@ -50,14 +79,15 @@ class FormatOptions(StrictModel):
         columns_of(self.columns.items(), self.others)
         return self
 
-    @property
-    def message_format(self) -> Format:
+    def message_format(self, registry: RegistryConfig | None) -> Format:
         """What takes the messages apart."""
         if self.format == "debezium-json":
             return DebeziumJson()
+        if self.format == "avro":
+            return Avro("confluent" if registry is None else registry.framing, self.envelope == "debezium")
         return DeclaredJson(tuple(self.columns.items()), self.envelope == "debezium", self.others)
 
     @property
     def has_events(self) -> bool:
         """Whether each message is a row, which says nothing of a source and of what happened before."""
-        return self.format == "json" and self.envelope == "none"
+        return self.envelope == "none"

@@ -19,7 +19,7 @@ from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
-from isotherm_ingest.stream_formats import FormatOptions
+from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -310,11 +310,19 @@ class StreamsConfig(_Renamed):
     (`compact.ask_writer`). Its rows come so much later then, a tenth of the time at most. `off`: never."""
     announce_every: Span = "5s"
     """How often tables are looked at for snapshots of others; rarer where looking at all of them takes long."""
+    registry: RegistryConfig | None = None
+    """Where the schemas of Avro are, which `format: avro` of a stream needs."""
     spark: SparkSettings = SparkSettings()
     http: PortConfig = PortConfig(port=9465)
     """Where /metrics of the driver is."""
     streams: tuple[Stream, ...] = Field(min_length=1)
     """The streams; a topic belongs to the first whose pattern matches."""
+
+    @model_validator(mode="after")
+    def _has_a_registry(self) -> Self:
+        if self.registry is None and any(one.format == "avro" for one in self.streams):
+            raise ValueError("`format: avro` needs a `registry`")
+        return self
 
     def window_of(self, stream: Stream) -> Window:
         """How often the topics of a stream are read."""
@@ -346,7 +354,10 @@ def load_streams(path: Path, environ: Mapping[str, str] | None = None) -> Stream
     folder = path.resolve().parent
     jars = tuple(jar if "://" in jar else str(folder / jar) for jar in config.spark.jars)
     spark = config.spark.model_copy(update={"jars": jars})
-    return config.model_copy(update={"spark": spark})
+    registry = config.registry
+    if registry is not None and registry.ca_file is not None:
+        registry = registry.model_copy(update={"ca_file": folder / registry.ca_file})
+    return config.model_copy(update={"spark": spark, "registry": registry})
 
 
 def spark_catalog(config: LakeConfig) -> dict[str, str]:

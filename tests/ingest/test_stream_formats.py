@@ -3,8 +3,11 @@
 import pytest
 
 from isotherm.runtime.strict_model import ConfigError
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.declared_json import DeclaredJson
+from isotherm_ingest.streams import StreamsConfig, load_streams
 from support.declared import CONFIG, stream_of
 
 MIRROR = CONFIG.replace("mode: changelog", "key: [sensor]")
@@ -13,16 +16,48 @@ MIRROR = CONFIG.replace("mode: changelog", "key: [sensor]")
 def test_a_stream_says_nothing_of_debeziums_json_with_schemas():
     bare = CONFIG.partition("    mode:")[0]
 
-    assert stream_of(bare).message_format == DebeziumJson()
+    assert stream_of(bare).message_format(None) == DebeziumJson()
 
 
 def test_a_stream_of_json_says_its_columns():
-    assert stream_of().message_format == DeclaredJson(
+    assert stream_of().message_format(None) == DeclaredJson(
         (("sensor", "STRING NOT NULL"), ("at", "TIMESTAMP(ms)")), has_envelope=False
     )
     assert stream_of(MIRROR).key == ("sensor",)
-    bare = stream_of(CONFIG.replace("envelope: none", "others: text")).message_format
+    bare = stream_of(CONFIG.replace("envelope: none", "others: text")).message_format(None)
     assert (bare.has_envelope, bare.others) == (True, "text")
+
+
+def test_a_stream_of_avro_needs_a_registry_which_says_how_messages_say_their_schema():
+    rest = CONFIG.partition("    format:")[0] + "    format: avro\n"
+    with pytest.raises(ConfigError, match="`format: avro` needs a `registry`"):
+        stream_of(rest)
+    text = rest + "    envelope: none\nregistry: {url: 'https://r.example.com/apis', framing: headers}\n"
+    config = parse_yaml(text, "streams.yaml", StreamsConfig)
+    assert config.streams[0].message_format(config.registry) == Avro("headers", has_envelope=False)
+    assert config.streams[0].has_events
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["r.example.com", "ftp://r", "https://me:secret@r.example.com", "https://r/?key=secret", "https://"],
+)
+def test_an_address_of_a_registry_has_no_login_in_it(url):
+    """It stands in errors."""
+    with pytest.raises(ConfigError, match="must be an address without a login") as refused:
+        stream_of(CONFIG + f"registry: {{url: '{url}'}}\n")
+    assert "secret" not in str(refused.value)
+
+
+def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_beside(tmp_path):
+    path = tmp_path / "streams.yaml"
+    path.write_text(CONFIG + "registry: {url: 'https://r', username: me, ca_file: ca.pem}\n")
+    config = load_streams(path, {"ISOTHERM_INGEST_REGISTRY__PASSWORD": "s3cret"})
+
+    assert config.registry.login == ("me", "s3cret")
+    assert config.registry.ca_file == tmp_path / "ca.pem"
+    assert "s3cret" not in repr(config)
+    assert stream_of(CONFIG + "registry: {url: 'https://r'}\n")
 
 
 @pytest.mark.parametrize(
@@ -30,10 +65,11 @@ def test_a_stream_of_json_says_its_columns():
     [
         ("TIMESTAMP(ms)", "TIMESTAMPS", "12:7", "'TIMESTAMPS' is no type of a column; known: BOOLEAN, INT"),
         ("at: TIMESTAMP(ms)", "at: 7", "12:7", "valid string"),
-        ("format: json", "format: xml", "8:5", "'debezium-json' or 'json'"),
+        ("format: json", "format: xml", "8:5", "'debezium-json', 'json' or 'avro'"),
         ("envelope: none", "envelope: connect", "9:5", "'debezium' or 'none'"),
         ("envelope: none", "others: keep", "9:5", "'ignore', 'dead_letter' or 'text'"),
-        ("format: json", "on_hole: halt", "5:5", "`columns` is of `format: json` alone"),
+        ("format: json", "on_hole: halt", "5:5", "`columns` is of `format: json`: here"),
+        ("format: json", "format: avro", "5:5", "`columns` is of `format: json`: here"),
         ("at: TIMESTAMP(ms)", "SENSOR: STRING", "5:5", "two columns differ by upper and lower case only"),
         ("at: TIMESTAMP(ms)", "_Others: STRING", "5:5", "`_others` is the column of `others: text`"),
         ("at: TIMESTAMP(ms)", '"": STRING', "5:5", "'' cannot be the name of a column"),

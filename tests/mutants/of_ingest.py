@@ -17,6 +17,7 @@ OF_GROWING = "ingest/batches/test_growing_topics.py::"
 OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
 OF_SHOWN_CUTS = "ingest/batches/test_cut_backs_that_tables_show.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
+OF_AVRO = "ingest/decode/test_avro_values.py::"
 OF_DECLARED = "ingest/decode/test_declared_json.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -936,5 +937,63 @@ MUTANTS = (
         "{}",
         "ingest/batches/test_declared_streams.py::"
         "test_the_workers_of_a_batch_are_told_the_formats_of_its_topics",
+    ),
+    Mutant(
+        "an Avro message that is cut off reads on in the next one",
+        "isotherm_ingest/decode/avro_columns.py",
+        'if not table.column("mark").combine_chunks().equals(pa.array(marks, pa.binary(MARK))):',
+        "if False:",
+        OF_AVRO + "test_bytes_that_are_given_from_one_message_to_the_next_are_noticed",
+    ),
+    Mutant(
+        "what stands behind the value of an Avro message is passed over",
+        "isotherm_ingest/decode/avro_values.py",
+        "if given.at != len(data):",
+        "if False:",
+        OF_AVRO + "test_a_message_that_is_none_changes_no_other",
+    ),
+    Mutant(
+        "a record within itself is read as deep as a message likes",
+        "isotherm_ingest/decode/avro_schema.py",
+        "if name in within:",
+        "if False:",
+        "ingest/decode/test_avro_schema.py::test_what_nobody_should_decode_is_refused",
+    ),
+    Mutant(
+        "a list of nothing has as many items as a message says",
+        "isotherm_ingest/decode/avro_schema.py",
+        "if not items.takes_bytes:",
+        "if False:",
+        "ingest/decode/test_avro_schema.py::test_what_nobody_should_decode_is_refused",
+    ),
+    Mutant(
+        "what a registry does not know yet is a dead letter at once",
+        "isotherm_ingest/registry.py",
+        "if for_s < UNKNOWN_FOR_S:",
+        "if False:",
+        "ingest/test_registry.py::test_an_id_that_is_unknown_is_waited_for_a_while",
+    ),
+    Mutant(
+        "behind a wrong address all messages are dead letters",
+        "isotherm_ingest/registry.py",
+        'and told.get("error_code") == _UNKNOWN',
+        "",
+        "ingest/test_registry.py::test_who_does_not_answer_as_a_registry_is_away_and_asked_again",
+    ),
+    Mutant(
+        "a schema that came late is unknown until ingest starts again",
+        "isotherm_ingest/batches/routing.py",
+        'problem_of("no_schema", err), passes=True)',
+        'problem_of("no_schema", err))',
+        "ingest/batches/test_avro_streams.py::"
+        "test_a_schema_that_there_is_not_refuses_messages_until_the_next_batch",
+    ),
+    Mutant(
+        "each unknown schema has the topic wait for itself",
+        "isotherm_ingest/batches/routing.py",
+        "                waits = err\n",
+        "                raise\n",
+        "ingest/batches/test_avro_streams.py::"
+        "test_ids_that_nobody_knows_wait_together_and_what_is_known_is_learned_meanwhile",
     ),
 )

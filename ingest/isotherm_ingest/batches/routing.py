@@ -12,6 +12,7 @@ import pyarrow as pa
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.batches.owners import why_not
+from isotherm_ingest.batches.schemas import Schemas
 from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
@@ -19,6 +20,7 @@ from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_partition import Position
+from isotherm_ingest.registry import NotKnownYetError, Registry
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.workers.decoding import UNREADABLE
@@ -46,16 +48,23 @@ class Route:
     """Whose settings the table is written by."""
     schema: ChangeSchema | None
     problem: str | None = None
+    passes: bool = False
+    """Whether the problem may be none when the next batch is read."""
 
 
 class Routing:
     """Where the messages of each topic and schema go, learned from one message of each."""
 
     def __init__(
-        self, config: StreamsConfig, dead_letters: DeadLetters, owner: Callable[[str, Stream], Stream]
+        self,
+        config: StreamsConfig,
+        dead_letters: DeadLetters,
+        owner: Callable[[str, Stream], Stream],
+        registry: Registry | None = None,
     ) -> None:
         """Nothing is known yet; `owner` says whose a table is, where nobody's yet: that of the stream that is given."""
         self._config = config
+        self._schemas = Schemas(registry or Registry(config.registry))
         self._owner = owner
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
@@ -95,23 +104,36 @@ class Routing:
     def formats(self, topics: Iterable[str]) -> dict[str, Format]:
         """How the messages of some topics are written."""
         streams = {topic: self._config.stream_of(topic) for topic in topics}
-        return {topic: stream.message_format for topic, stream in streams.items() if stream is not None}
+        return {topic: self._format(topic, stream) for topic, stream in streams.items() if stream is not None}
+
+    def _format(self, topic: str, stream: Stream) -> Format:
+        return self._schemas.told(topic, stream.message_format(self._config.registry))
 
     def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
         """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
 
         Raises:
             TooManyNew: the batch has met too many. What was learned is kept.
+            RegistryAwayError: a schema cannot be asked for now. What was learned is kept, too.
         """
+        waits: NotKnownYetError | None = None
         for (topic, number), value, key in samples:
             if (topic, number) in self._routes:
                 continue
-            route = self._route(topic, value, key)
+            try:
+                route = self._route(topic, value, key)
+            except NotKnownYetError as err:  # the time of all of them begins now, and not one after the other
+                waits = err
+                continue
+            if route is None:
+                continue
             self._routes[topic, number] = route
             if route.problem is not None:
                 logs.get().error("schema_refused", topic=topic, why=route.problem)
             else:
                 logs.get().info("schema_learned", topic=topic, table=route.table)
+        if waits is not None:
+            raise waits
         met.update(one for one, _, _ in samples)
         counts, costs = Counter(topic for topic, _ in met), self._costs(met)
         for topic, count in counts.items():
@@ -132,6 +154,8 @@ class Routing:
 
     def forget_old(self, topics: Collection[str]) -> None:
         """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
+        for one in [one for one, route in self._routes.items() if route.passes and one[0] in topics]:
+            del self._routes[one]
         counts = Counter(topic for topic, _ in self._routes if topic in topics)
         old = {topic: count - KEPT for topic, count in counts.items() if count > KEPT}
         for one in list(self._routes) if old else ():
@@ -139,12 +163,19 @@ class Routing:
                 old[one[0]] -= 1
                 del self._routes[one]
 
-    def _route(self, topic: str, value: str, key: str | None) -> Route:
+    def _route(self, topic: str, value: str, key: str | None) -> Route | None:
+        """Where messages like a sample go; None where the workers are to be told more, to send another one."""
         stream = self._config.stream_of(topic)
         if stream is None:
             return Route(None, None, None, "no_stream:no stream has this topic")
+        form = self._format(topic, stream)
         try:
-            schema = stream.message_format.schema(value, key)
+            if self._schemas.fetch(topic, form, value):
+                return None
+        except SchemaError as err:
+            return Route(None, stream, None, problem_of("no_schema", err), passes=True)
+        try:
+            schema = form.schema(value, key)
             name = table_name(stream.table, topic, schema)
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err))

@@ -5,11 +5,11 @@ message: what is decoded begins behind them.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isotherm_ingest.decode.debezium_schema import PAYLOAD, SCHEMA, ChangeSchema, change_schema
-from isotherm_ingest.decode.formats import Apart, Sample
+from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 
 _OWN, _ENVELOPE = "io.debezium.", ".Envelope"
 """How the schemas of Debezium's own messages are named, and how that of a change ends, whatever its topic is called."""
@@ -22,7 +22,7 @@ _WRONG = (ValueError, RecursionError, KeyError, TypeError)
 class DebeziumJson:
     """As Kafka Connect's JsonConverter writes change events."""
 
-    def apart(self, value: bytes, key: bytes | None) -> Apart:
+    def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:  # noqa: ARG002 (of the port)
         """By the text of the schemas. The key is decoded of deletes, and of all where the schema is not first."""
         schema, body = _apart(value)
         if schema is None:
@@ -30,9 +30,18 @@ class DebeziumJson:
         identity = schema, None if key is None else _apart(key)[0]
         return identity, body, None if body is not value and _DELETE not in body else key
 
-    def sample(self, messages: Iterable[tuple[bytes, bytes | None]]) -> Sample | None:
+    def texts(
+        self,
+        identity: Identity,  # noqa: ARG002 (of the port)
+        bodies: Sequence[bytes],
+        keys: Sequence[bytes | None],
+    ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+        """As they are."""
+        return bodies, keys
+
+    def sample(self, messages: Iterable[Message]) -> Sample | None:
         """One that says its source, from which the name of its table comes."""
-        for value, key in messages:
+        for value, key, _ in messages:
             try:
                 text = value.decode()
                 payload = json.loads(text)["payload"]
@@ -43,9 +52,9 @@ class DebeziumJson:
             return text, None if key is None else key.decode(errors="replace")
         return None
 
-    def is_bookkeeping(self, values: Iterable[bytes]) -> bool:
+    def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether they are begins and ends of transactions, changes of schemas, heartbeats, notifications."""
-        for value in values:
+        for value, _, _ in messages:
             try:
                 name = json.loads(value)["schema"]["name"]
                 return isinstance(name, str) and name.startswith(_OWN) and not name.endswith(_ENVELOPE)

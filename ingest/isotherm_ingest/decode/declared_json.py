@@ -5,7 +5,7 @@ none`), each of which is a row.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isotherm_ingest.decode.bare_json import SOURCE_FIELDS
@@ -21,7 +21,7 @@ from isotherm_ingest.decode.debezium_schema import (
     source_of,
 )
 from isotherm_ingest.decode.declared_types import declared
-from isotherm_ingest.decode.formats import Apart, Sample
+from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 from isotherm_ingest.decode.kinds import SchemaError
 
 
@@ -34,15 +34,24 @@ class DeclaredJson:
     has_envelope: bool = True
     others: Others = "ignore"
 
-    def apart(self, value: bytes, key: bytes | None) -> Apart:
+    def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:  # noqa: ARG002 (of the port)
         """All values are of one kind. Change events with keys of other fields are of another: a table has one key."""
         if not self.has_envelope:
             return (b"row",), value, None
         return (b"envelope", _named(key)), value, key
 
-    def sample(self, messages: Iterable[tuple[bytes, bytes | None]]) -> Sample | None:
+    def texts(
+        self,
+        identity: Identity,  # noqa: ARG002 (of the port)
+        bodies: Sequence[bytes],
+        keys: Sequence[bytes | None],
+    ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+        """As they are."""
+        return bodies, keys
+
+    def sample(self, messages: Iterable[Message]) -> Sample | None:
         """One that is an object; of change events one that says its source."""
-        for value, key in messages:
+        for value, key, _ in messages:
             try:
                 text = value.decode()
                 message = json.loads(text)
@@ -55,7 +64,7 @@ class DeclaredJson:
             return text, None if key is None else key.decode(errors="replace")
         return None
 
-    def is_bookkeeping(self, values: Iterable[bytes]) -> bool:  # noqa: ARG002 (of the port)
+    def is_bookkeeping(self, messages: Iterable[Message]) -> bool:  # noqa: ARG002 (of the port)
         """Nothing tells them apart; who writes them to a topic of changes has them among the dead letters."""
         return False
 

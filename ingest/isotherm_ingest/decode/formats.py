@@ -4,7 +4,7 @@ A format is plain data, which travels to the workers. There it takes messages ap
 of each kind, what those like it look like.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from isotherm_ingest.decode.debezium_schema import ChangeSchema
@@ -14,19 +14,26 @@ Identity = tuple[bytes | None, ...]
 Apart = tuple[Identity | None, bytes, bytes | None]
 """The identity, or None where a message has no schema; what of its value is decoded, and of its key, where that is."""
 Sample = tuple[str, str | None]
-"""The value and the key of a message, as text."""
+"""The value and the key of a message, as text; or what else `Format.schema` wants to know."""
+Message = tuple[bytes, bytes | None, str | None]
+"""Its value, its key, and its headers, as JSON (`workers.reading`)."""
 
 
 class Format(Protocol):
     """One way to write messages."""
 
-    def apart(self, value: bytes, key: bytes | None) -> Apart:
+    def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:
         """Take a message apart."""
 
-    def sample(self, messages: Iterable[tuple[bytes, bytes | None]]) -> Sample | None:
+    def texts(
+        self, identity: Identity, bodies: Sequence[bytes], keys: Sequence[bytes | None]
+    ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+        """What is decoded of messages of one identity, as the JSON that the schema describes."""
+
+    def sample(self, messages: Iterable[Message]) -> Sample | None:
         """One of these messages of one identity that says what they look like, or None where none does."""
 
-    def is_bookkeeping(self, values: Iterable[bytes]) -> bool:
+    def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether messages of one identity are no changes, but what their source says of itself."""
 
     def schema(self, value: str, key: str | None) -> ChangeSchema:

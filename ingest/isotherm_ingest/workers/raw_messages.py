@@ -1,7 +1,7 @@
 """Raw messages, told apart by topic and schema."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.debezium_messages import MESSAGES
-from isotherm_ingest.decode.formats import Format, Identity, Sample
+from isotherm_ingest.decode.formats import Format, Identity, Message, Sample
 
 RAW = pa.schema(
     [
@@ -41,17 +41,21 @@ class Group:
     rows: pa.RecordBatch
     """As they came."""
     format: Format
-    bodies: list[bytes]
+    identity: Identity | None
+    bodies: Sequence[bytes]
     """What of their values is decoded."""
-    keys: list[bytes | None]
+    keys: Sequence[bytes | None]
     """Those that are decoded."""
 
     def to_decode(self) -> pa.RecordBatch:
         """As the decoder takes them."""
+        bodies, keys = self.bodies, self.keys
+        if self.identity is not None:
+            bodies, keys = self.format.texts(self.identity, bodies, keys)
         return pa.RecordBatch.from_arrays(
             [
-                pa.array(self.bodies, pa.binary()),
-                pa.array(self.keys, pa.binary()),
+                pa.array(bodies, pa.binary()),
+                pa.array(keys, pa.binary()),
                 _moved(self.rows.column("headers")),
                 *(self.rows.column(name) for name in ("topic", "partition", "offset")),
             ],
@@ -59,13 +63,16 @@ class Group:
         )
 
     def sample(self) -> Sample | None:
-        """The value and the key of a message that says what those of the group look like; None where none does."""
-        columns = (self.rows.column(name).to_pylist() for name in ("value", "key"))
-        return self.format.sample(zip(*columns, strict=True))
+        """What a message says of what those of the group look like; None where none does."""
+        return self.format.sample(self._messages())
 
     def is_bookkeeping(self) -> bool:
         """Whether it is what a source says of itself."""
-        return self.format.is_bookkeeping(self.rows.column("value").to_pylist())
+        return self.format.is_bookkeeping(self._messages())
+
+    def _messages(self) -> Iterator[Message]:
+        columns = (self.rows.column(name).to_pylist() for name in ("value", "key", "headers"))
+        return zip(*columns, strict=True)
 
 
 class Sorter:
@@ -78,19 +85,22 @@ class Sorter:
 
     def groups(self, batch: pa.RecordBatch) -> Iterator[Group]:
         """The messages of a batch by topic and schema, in the order of their first ones; tombstones are left out."""
-        found: dict[tuple[str, int], tuple[list[int], list[bytes], list[bytes | None]]] = {}
-        columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]
-        for place, (topic, value, key) in enumerate(zip(*columns, strict=True)):
+        found: dict[tuple[str, int], tuple[Identity | None, list[int], list[bytes], list[bytes | None]]] = {}
+        columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key", "headers")]
+        for place, (topic, value, key, headers) in enumerate(zip(*columns, strict=True)):
             if value is None:
                 continue
-            identity, body, wanted_key = self._formats.get(topic, _DEFAULT).apart(value, key)
-            places, bodies, keys = found.setdefault((topic, self._number(identity)), ([], [], []))
+            identity, body, wanted_key = self._formats.get(topic, _DEFAULT).apart(value, key, headers)
+            _, places, bodies, keys = found.setdefault(
+                (topic, self._number(identity)), (identity, [], [], [])
+            )
             places.append(place)
             bodies.append(body)
             keys.append(wanted_key)
-        for (topic, schema), (places, bodies, keys) in found.items():
+        for (topic, schema), (identity, places, bodies, keys) in found.items():
             rows = batch if len(places) == batch.num_rows else batch.take(pa.array(places, pa.int64()))
-            yield Group(topic, schema, rows, self._formats.get(topic, _DEFAULT), bodies, keys)
+            form = self._formats.get(topic, _DEFAULT)
+            yield Group(topic, schema, rows, form, identity, bodies, keys)
 
     def _number(self, identity: Identity | None) -> int:
         if identity is None:

@@ -1,0 +1,239 @@
+"""Avro with schemas in a registry (`format: avro`): Debezium's change events, or, with `envelope: none`, events of anybody.
+
+A message says the id of its schema: in front of it, or in a header. The driver asks the registry for schemas, once for each
+id, and tells the workers; these send back the ids that they do not know. Messages become the JSON that those with a schema
+would be, so that behind the door nothing is new: many at once where that can be, by `avro_columns`, else one by one.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from isotherm_ingest.decode import avro_columns
+from isotherm_ingest.decode.avro_kinds import column_of
+from isotherm_ingest.decode.avro_schema import Node, parsed
+from isotherm_ingest.decode.avro_values import BadDatumError, reader
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column, checked, source_of
+from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
+from isotherm_ingest.decode.kinds import SchemaError
+
+Framing = Literal["confluent", "eight-bytes", "headers"]
+"""Where a message says its schema: in four bytes behind a zero (Confluent, and Apicurio as it is set by default); in eight
+(older ones of Apicurio); or in headers (Apicurio's serializers, where they are told so)."""
+FEW = 64
+"""Messages that are read one by one as quickly as together."""
+KEPT = 1_000
+"""Schemas whose readers are kept."""
+SOURCE_FIELDS = ("schema", "db", "table", "ts_ms", "lsn")
+_DELETE = b'"op":"d"'
+_IDS = {"confluent": 4, "eight-bytes": 8}
+_HEADERS = ("apicurio.{}.globalId", "apicurio.{}.contentId")
+
+
+@dataclass(frozen=True)
+class Avro:
+    """Avro messages."""
+
+    framing: Framing
+    has_envelope: bool = True
+    schemas: Mapping[int, str] = field(default_factory=dict)
+    """Those that the registry has told, by id."""
+
+    def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:
+        """By the ids of the schemas. Events of anybody are told apart by that of their value alone."""
+        number, body = self._apart(value, headers, "value")
+        if number is None:
+            return None, value, key
+        if not self.has_envelope:
+            return (b"avro", number), body, None
+        of_key, key_body = (None, None) if key is None else self._apart(key, headers, "key")
+        return (b"avro", number, of_key), body, None if of_key is None else key_body
+
+    def _apart(self, message: bytes, headers: str | None, what: str) -> tuple[bytes | None, bytes]:
+        if self.framing == "headers":
+            return _id_in(headers, what), message
+        size = _IDS[self.framing]
+        if len(message) <= size or message[0]:
+            return None, message
+        return str(int.from_bytes(message[1 : size + 1])).encode(), message[size + 1 :]
+
+    def texts(
+        self, identity: Identity, bodies: Sequence[bytes], keys: Sequence[bytes | None]
+    ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
+        """As JSON, with the keys of deletes; what is none is empty, and not read by anybody."""
+        ids = _ids(identity)
+        if any(one not in self.schemas for one in ids):
+            raise LookupError(f"of schemas {ids} not all are known")
+        values = _texts(self.schemas[ids[0]], self.has_envelope, bodies)
+        if len(ids) == 1:
+            return values, [None] * len(keys)
+        read = _key_reader(self.schemas[ids[1]])
+        return values, [
+            read(key) if key is not None and _DELETE in value else None
+            for value, key in zip(values, keys, strict=True)
+        ]
+
+    def sample(self, messages: Iterable[Message]) -> Sample | None:
+        """The ids, with what the driver must know of the source; or the ids alone, where their schemas are not known yet."""
+        for value, key, headers in messages:
+            identity, body, _ = self.apart(value, key, headers)
+            ids = _ids(identity)
+            if any(one not in self.schemas for one in ids):
+                return json.dumps({"ids": ids}), None
+            (text,) = _texts(self.schemas[ids[0]], self.has_envelope, [body])
+            source = json.loads(text)["payload"].get("source") if text else None
+            if text and (not self.has_envelope or isinstance(source, dict)):
+                return json.dumps({"ids": ids, "source": source}), None
+        return None
+
+    def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
+        """Whether their schema is one of Debezium's own, and no change's."""
+        for value, key, headers in messages:
+            identity, _, _ = self.apart(value, key, headers)
+            name = _name_of(self.schemas.get(_ids(identity)[0], ""))
+            return self.has_envelope and name.startswith("io.debezium.") and not name.endswith(".Envelope")
+        return False
+
+    def wanted(self, sample: str) -> Sequence[int] | None:
+        """Ids of schemas that a sample asks for and that are not known; None where it asks for none, but says its source."""
+        told = json.loads(sample)
+        return None if "source" in told else [one for one in told["ids"] if one not in self.schemas]
+
+    def with_schemas(self, schemas: Mapping[int, str]) -> "Avro":
+        """The same, which knows these schemas."""
+        return replace(self, schemas=schemas)
+
+    def schema(self, value: str, key: str | None) -> ChangeSchema:  # noqa: ARG002 (of the port)
+        """As the registry tells. Raises SchemaError."""
+        told = json.loads(value)
+        node = parsed(self.schemas[told["ids"][0]])
+        if node.type != "record":
+            raise SchemaError(f"messages of Avro's type {node.type}, which have no fields")
+        if not self.has_envelope:
+            return ChangeSchema(_columns(node), (), "", "", frozenset(), ("after",))
+        fields = node.fields()
+        images = tuple(name for name in ("before", "after") if name in fields)
+        row = fields.get("after", fields.get("before", node)).plain
+        source = fields.get("source", node).plain
+        if (
+            not images
+            or row.type != "record"
+            or source.type != "record"
+            or "op" not in fields
+            or source is node
+        ):
+            raise SchemaError(
+                "no change event: it lacks `op`, `source` or a row; are these events? Say `envelope: none`"
+            )
+        source_schema, source_table = source_of(told["source"])
+        return ChangeSchema(
+            _columns(row),
+            tuple(parsed(self.schemas[told["ids"][1]]).fields()) if len(told["ids"]) > 1 else (),
+            source_schema,
+            source_table,
+            frozenset(SOURCE_FIELDS) & frozenset(source.names),
+            images,
+        )
+
+
+def _columns(row: Node) -> tuple[Column, ...]:
+    if not row.inner:
+        raise SchemaError("messages without fields")
+    return checked(tuple(column_of(name, one, row.defaults.get(name)) for name, one in row.fields().items()))
+
+
+def _ids(identity: Identity | None) -> list[int]:
+    return [int(one) for one in (identity or ())[1:] if one is not None]
+
+
+def _id_in(headers: str | None, what: str) -> bytes | None:
+    """The id of a schema in the headers of a message, as `workers.reading` has them."""
+    if headers is None:
+        return None
+    said = {one["key"]: one.get("value") for one in json.loads(headers)}
+    for name in _HEADERS:
+        value = said.get(name.format(what))
+        if value is not None and len(number := base64.b64decode(value)) in {4, 8}:
+            return str(int.from_bytes(number)).encode()
+    return None
+
+
+def _name_of(schema: str) -> str:
+    try:
+        return str(parsed(schema).said.get("connect.name", ""))
+    except SchemaError:
+        return ""
+
+
+@lru_cache(KEPT)
+def _value_readers(schema: str, has_envelope: bool) -> tuple[Node, Any, list[list[str]]]:
+    """By schema: its type, what reads one message, and the fields that are read."""
+    node = parsed(schema)
+    fields = node.fields()
+    if not has_envelope:
+        return node, reader(node), [[name] for name in fields]
+    source = fields["source"].plain.fields() if "source" in fields else {}
+    paths: list[list[str]] = [[name] for name in ("before", "after", "op") if name in fields]
+    paths += [["source", name] for name in SOURCE_FIELDS if name in source]
+    return node, reader(node), paths
+
+
+def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[bytes]:
+    """Messages as the JSON of a change; empty where one is no message of the schema."""
+    try:
+        node, read, paths = _value_readers(schema, has_envelope)
+    except SchemaError:
+        return [b""] * len(bodies)
+    around = ('{"payload":', "}") if has_envelope else ('{"payload":{"after":', ',"op":"c"}}')
+    if not paths or not avro_columns.can_read(node):
+        return [_one(read, paths, around, body) for body in bodies]
+
+    def halved(some: Sequence[bytes]) -> list[bytes]:
+        if len(some) <= FEW:
+            return [_one(read, paths, around, body) for body in some]
+        try:
+            return avro_columns.texts(node, paths, around, some)
+        except avro_columns.NotReadError:
+            half = len(some) // 2
+            return halved(some[:half]) + halved(some[half:])
+
+    return halved(bodies)
+
+
+def _one(read: Any, paths: Sequence[Sequence[str]], around: tuple[str, str], body: bytes) -> bytes:
+    try:
+        value = read(body)
+    except BadDatumError:
+        return b""
+    if not isinstance(value, dict):
+        return b""
+    found: dict[str, Any] = {}
+    for path in paths:
+        if len(path) == 1:
+            found[path[0]] = value[path[0]]
+        elif value[path[0]] is not None:
+            found.setdefault(path[0], {})[path[1]] = value[path[0]][path[1]]
+        else:
+            found[path[0]] = None
+    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    return f"{around[0]}{text}{around[1]}".encode()
+
+
+@lru_cache(KEPT)
+def _key_reader(schema: str) -> Any:
+    """What makes JSON of a key, or nothing where it is none."""
+    try:
+        read = reader(parsed(schema))
+    except SchemaError:
+        return lambda _: None
+
+    def text(key: bytes) -> bytes | None:
+        try:
+            return json.dumps({"payload": read(key)}, ensure_ascii=False).encode()
+        except BadDatumError:
+            return None
+
+    return text

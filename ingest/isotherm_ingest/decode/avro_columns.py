@@ -1,0 +1,222 @@
+"""Many Avro messages of one schema, decoded at once: they become one block of a file, which DataFusion reads into Arrow.
+
+Behind each message stands a mark: random bytes that no producer knows, and its number. If the reader finds each mark where
+it expects one, each message took exactly its own bytes. If it does not, nothing of what it read is believed.
+
+DataFusion never returns from a block whose announced entries are over before its bytes are. So the block announces more
+than it can hold, is filled up to whole batches, and ends with rubbish: each reading ends with an error behind the last
+batch. It reads paths, so the block is a temporary file.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from functools import cache
+from itertools import islice
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from isotherm_ingest.decode.avro_schema import Node, walk
+from isotherm_ingest.decode.database import ask
+from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
+
+BATCH_ROWS = 1024
+"""Messages that DataFusion hands over at once; the last batch is filled up."""
+MARK = 16
+MOST_FIXED = 1024
+"""Bytes of a fixed: DataFusion takes as many for each null."""
+_RUBBISH = b"\xff" * 32
+"""No number ends here."""
+_MAGIC, _SYNC = b"Obj\x01", bytes(16)
+
+
+class NotReadError(ValueError):
+    """One of the messages, at least, cannot be read so."""
+
+
+def can_read(node: Node) -> bool:
+    """Whether messages of a schema can be read so: unions of null and one other type only, and no empty records."""
+    return (
+        all(
+            (one.type != "union" or one.is_nullable)
+            and (one.type != "fixed" or 0 < one.size <= MOST_FIXED)
+            and (one.type != "record" or one.inner)
+            and (one.type != "enum" or one.names)
+            and (
+                one.type != "map"
+                or one.inner[0].plain.type not in {"bytes", "fixed", "record", "array", "map"}
+            )
+            for one in walk(node)
+        )
+        and node.type == "record"
+    )
+
+
+def texts(
+    node: Node, wanted: Sequence[Sequence[str]], around: tuple[str, str], bodies: Sequence[bytes]
+) -> list[bytes]:
+    """Messages as JSON, of some fields of their record.
+
+    Args:
+        node: the schema, which `can_read`.
+        wanted: paths of fields; each is in the JSON as it is in the record.
+        around: what comes before and behind that in each text.
+        bodies: the messages.
+
+    Raises:
+        NotReadError: nothing is known of any of them.
+    """
+    try:
+        found = _read(node, {path[0] for path in wanted}, bodies)
+        before, behind = map(literal_in_sql, around)
+        text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
+        made: list[bytes] = ask(f"SELECT {text} AS text FROM given", found)["text"].to_pylist()  # noqa: S608 (quoted)
+    # DataFusion's errors have no class of their own, and DuckDB's are many.
+    except Exception as err:
+        raise NotReadError(str(err)) from err
+    return made
+
+
+def _read(node: Node, wanted: set[str], bodies: Sequence[bytes]) -> pa.Table:
+    nonce = secrets.token_bytes(MARK - 8)
+    marks = [nonce + number.to_bytes(8) for number in range(len(bodies))]
+    filler = _zero(node) + bytes(MARK)
+    fillers = -len(bodies) % BATCH_ROWS
+    block = b"".join(
+        [*(part for pair in zip(bodies, marks, strict=True) for part in pair), filler * fillers, _RUBBISH]
+    )
+    names = [f"c{place}" for place, name in enumerate(node.names) if name in wanted]
+    with NamedTemporaryFile(suffix=".avro") as file:
+        file.write(_file_of(_schema(node), block))
+        file.flush()
+        batches = _datafusion().read_avro(file.name).select(*names, "mark").execute_stream()
+        most = (len(bodies) + fillers) // BATCH_ROWS
+        table = pa.Table.from_batches([one.to_pyarrow() for one in islice(batches, most)])
+    table = table.slice(0, len(bodies))
+    if not table.column("mark").combine_chunks().equals(pa.array(marks, pa.binary(MARK))):
+        raise NotReadError("a message does not end where its bytes do")
+    return table
+
+
+@cache
+def _datafusion() -> "SessionContext":
+    from datafusion import SessionConfig, SessionContext  # it takes a second, and only Avro needs it
+
+    return SessionContext(SessionConfig().with_target_partitions(1).with_batch_size(BATCH_ROWS))
+
+
+def _file_of(schema: dict[str, Any], block: bytes) -> bytes:
+    """A file with one block, which announces an entry for each byte: they never run out before the bytes do."""
+    pairs = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
+    told = b"".join(_sized(name.encode()) + _sized(value) for name, value in pairs.items())
+    header = _MAGIC + number(len(pairs)) + told + number(0) + _SYNC
+    return header + number(len(block)) + number(len(block)) + block + _SYNC
+
+
+def number(value: int) -> bytes:
+    """A number as Avro writes it."""
+    left, found = (value << 1) ^ (value >> 63), bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def _sized(data: bytes) -> bytes:
+    return number(len(data)) + data
+
+
+def _schema(node: Node) -> dict[str, Any]:
+    """The schema of the entries: the fields, and a mark. Names are by place, since DuckDB takes `Id` and `id` for one."""
+    names = iter(f"t{place}" for place in range(10**9))
+    fields = [{"name": f"c{place}", "type": _bare(one, names)} for place, one in enumerate(node.inner)]
+    mark = {"name": "mark", "type": {"type": "fixed", "name": "mark", "size": MARK}}
+    return {"type": "record", "name": "entry", "fields": [*fields, mark]}
+
+
+def _bare(node: Node, names: Any) -> Any:
+    """A type without what it means: a date is a number, a decimal its bytes."""
+    match node.type:
+        case "union":
+            return [_bare(one, names) for one in node.inner]
+        case "record":
+            fields = [
+                {"name": f"c{place}", "type": _bare(one, names)} for place, one in enumerate(node.inner)
+            ]
+            return {"type": "record", "name": next(names), "fields": fields}
+        case "fixed":
+            return {"type": "fixed", "name": next(names), "size": node.size}
+        case "enum":
+            return {
+                "type": "enum",
+                "name": next(names),
+                "symbols": [f"s{place}" for place in range(len(node.names))],
+            }
+        case "array":
+            return {"type": "array", "items": _bare(node.inner[0], names)}
+        case "map":
+            return {"type": "map", "values": _bare(node.inner[0], names)}
+        case _:
+            return node.type
+
+
+def _zero(node: Node) -> bytes:
+    """The shortest value of a type."""
+    match node.type:
+        case "null":
+            return b""
+        case "float" | "fixed" | "double":
+            return bytes({"float": 4, "double": 8}.get(node.type, node.size))
+        case "union":
+            return number(node.null_at)
+        case "record":
+            return b"".join(_zero(one) for one in node.inner)
+        case _:
+            return b"\0"
+
+
+def _object(node: Node, wanted: Sequence[Sequence[str]]) -> str:
+    """SQL of an object that has the wanted fields of the record."""
+    packed = []
+    for place, (name, one) in enumerate(node.fields().items()):
+        if (name,) in map(tuple, wanted):
+            packed.append(f"{name_in_sql(name)} := {_json(one, f'c{place}', 0)}")
+        elif below := [tuple(path[1:]) for path in wanted if path[0] == name]:
+            record = one.plain
+            some = [
+                f"{name_in_sql(inner)} := {_json(field, f'c{place}.c{number}', 0)}"
+                for number, (inner, field) in enumerate(record.fields().items())
+                if (inner,) in below
+            ]
+            packed.append(
+                f"{name_in_sql(name)} := CASE WHEN c{place} IS NOT NULL THEN struct_pack({', '.join(some)}) END"
+            )
+    return f"struct_pack({', '.join(packed)})"
+
+
+def _json(node: Node, value: str, depth: int) -> str:
+    """SQL of a value as JSON has it: bytes in base64, fields and symbols under their names."""
+    one = node.plain
+    match one.type:
+        case "bytes" | "fixed":
+            return f"base64({value}::BLOB)"
+        case "enum":
+            symbols = ", ".join(map(literal_in_sql, one.names))
+            return f"([{symbols}])[substr({value}::VARCHAR, 2)::INTEGER + 1]"
+        case "array":
+            item = f"x{depth}"
+            return f"list_transform({value}, lambda {item}: {_json(one.inner[0], item, depth + 1)})"
+        case "record":
+            fields = ", ".join(
+                f"{name_in_sql(name)} := {_json(field, f'{value}.c{place}', depth)}"
+                for place, (name, field) in enumerate(one.fields().items())
+            )
+            return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({fields}) END"
+        case _:
+            return value

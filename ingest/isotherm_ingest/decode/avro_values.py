@@ -1,0 +1,151 @@
+"""Avro values read one by one, in plain Python, strictly: a message says what it says to its last byte, or it is refused.
+
+For few messages, for keys, for schemas that DataFusion does not read, and to find the bad ones among many. Values are as
+JSON has them; bytes are base64.
+
+Of what no producer writes, DataFusion takes any byte but 0 for true, and any branch but that of null for the other one. So
+does this: a message says the same whichever way it is read.
+"""
+
+import base64
+import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from isotherm_ingest.decode.avro_schema import Node
+
+_Read = Callable[["_Bytes"], Any]
+_LONGEST = 10
+"""Bytes of a number of 64 bits."""
+_DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
+
+
+class BadDatumError(ValueError):
+    """The bytes are no value of the type."""
+
+
+class _Bytes:
+    """Bytes, and how far they were read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise BadDatumError(f"{size} bytes are wanted at {self.at} of {len(self.data)}")
+        taken = self.data[self.at : end]
+        self.at = end
+        return taken
+
+    def number(self, bits: int = 64) -> int:
+        value = shift = 0
+        for one in self.data[self.at : self.at + _LONGEST]:
+            self.at += 1
+            value |= (one & 0x7F) << shift
+            shift += 7
+            if one < 0x80:
+                break
+        else:
+            raise BadDatumError("a number without end")
+        number = (value >> 1) ^ -(value & 1)
+        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            raise BadDatumError(f"a number of more than {bits} bits")
+        return number
+
+
+def reader(node: Node) -> Callable[[bytes], Any]:
+    """Reads a message of a type.
+
+    The reader raises BadDatumError where the message is no value of it, or goes on behind it.
+    """
+    read = _reader(node)
+
+    def whole(data: bytes) -> Any:
+        given = _Bytes(data)
+        value = read(given)
+        if given.at != len(data):
+            raise BadDatumError(f"{len(data) - given.at} bytes are left behind the value")
+        return value
+
+    return whole
+
+
+def _reader(node: Node) -> _Read:
+    if node.type == "record":
+        return partial(_record, fields=[(name, _reader(one)) for name, one in node.fields().items()])
+    if node.is_nullable:
+        return partial(_unless_null, null_at=node.null_at, read=_reader(node.plain))
+    if node.type == "union":
+        return partial(_one_of, choices=[_reader(one) for one in node.inner])
+    if node.type in {"array", "map"}:
+        return partial(_list if node.type == "array" else _map, item=_reader(node.inner[0]))
+    if node.type == "fixed":
+        return lambda given: base64.b64encode(given.take(node.size)).decode()
+    if node.type == "enum":
+        return partial(_one_of, choices=[partial(_symbol, symbol=one) for one in node.names])
+    return _PLAIN[node.type]
+
+
+def _record(given: _Bytes, fields: list[tuple[str, _Read]]) -> dict[str, Any]:
+    return {name: read(given) for name, read in fields}
+
+
+def _one_of(given: _Bytes, choices: list[_Read]) -> Any:
+    place = given.number()
+    if not 0 <= place < len(choices):
+        raise BadDatumError(f"choice {place} of {len(choices)}")
+    return choices[place](given)
+
+
+def _unless_null(given: _Bytes, null_at: int, read: _Read) -> Any:
+    return None if given.number() == null_at else read(given)
+
+
+def _symbol(_given: _Bytes, symbol: str) -> str:
+    return symbol
+
+
+def _blocks(given: _Bytes) -> int:
+    """How many items come next; a block may say its bytes, too."""
+    count = given.number()
+    if count < 0:
+        given.number()
+    return abs(count)
+
+
+def _list(given: _Bytes, item: _Read) -> list[Any]:
+    found: list[Any] = []
+    while count := _blocks(given):
+        for _ in range(count):
+            found.append(item(given))  # noqa: PERF401 (each may raise, long before so many are in memory)
+    return found
+
+
+def _map(given: _Bytes, item: _Read) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    while count := _blocks(given):
+        for _ in range(count):
+            key = _text(given)
+            found[key] = item(given)
+    return found
+
+
+def _text(given: _Bytes) -> str:
+    try:
+        return given.take(given.number()).decode()
+    except UnicodeDecodeError as err:
+        raise BadDatumError("a string that is no UTF-8") from err
+
+
+_PLAIN: dict[str, _Read] = {
+    "null": lambda _: None,
+    "boolean": lambda given: given.take(1) != b"\0",
+    "int": lambda given: given.number(32),
+    "long": lambda given: given.number(),
+    "float": lambda given: _FLOAT.unpack(given.take(4))[0],
+    "double": lambda given: _DOUBLE.unpack(given.take(8))[0],
+    "bytes": lambda given: base64.b64encode(given.take(given.number())).decode(),
+    "string": _text,
+}

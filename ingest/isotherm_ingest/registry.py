@@ -1,0 +1,125 @@
+"""The registry of schemas, as the driver asks it: once for each id, because an id never means another schema.
+
+It speaks Confluent's API, which Apicurio has too (`/apis/ccompat/v7`). A registry that does not answer, or not as one does,
+is away: what wanted the schema is tried again later, and nothing is sent to the dead letters. It may also not know an id
+yet, as a replica that is behind. So only after a while such messages are dead letters.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import requests
+
+from isotherm.runtime import clock
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.stream_formats import RegistryConfig
+
+UNKNOWN_FOR_S = 300.0
+"""So long an id that the registry does not know is asked for again. Replicas are seconds behind; a person who restores a
+registry, or finds that the address is another one's, needs minutes. Meanwhile the topic waits."""
+MAX_UNKNOWN = 10_000
+"""Ids of which it is remembered since when they are unknown; garbage may have any."""
+TIMEOUT_S = 10.0
+MAX_BYTES = 8 * 1024 * 1024
+"""Of an answer. Confluent's own limit for a schema is a megabyte."""
+_UNKNOWN = 40403
+"""Confluent's code of an unknown schema. Another 404 comes from somebody else, as a proxy, and says nothing of ids."""
+
+
+class RegistryAwayError(RuntimeError):
+    """No answer, or none that says anything of the schema."""
+
+
+class NotKnownYetError(RegistryAwayError):
+    """The registry answers, and does not know this id; others it may know."""
+
+
+class Registry:
+    """Schemas by id."""
+
+    def __init__(
+        self, config: RegistryConfig | None, monotonic_s: Callable[[], float] = clock.monotonic_s
+    ) -> None:
+        """Nothing is asked yet."""
+        self._config = config
+        self._monotonic_s = monotonic_s
+        self._schemas: dict[int, str] = {}
+        self._unknown_since_s: dict[int, float] = {}
+
+    def schema(self, number: int) -> str:
+        """The text of an Avro schema.
+
+        Raises:
+            RegistryAwayError: ask again later.
+            SchemaError: there is none, for all that we know.
+        """
+        if number not in self._schemas:
+            self._schemas[number] = self._asked(number)
+            self._unknown_since_s.pop(number, None)
+        return self._schemas[number]
+
+    def _asked(self, number: int) -> str:
+        status, body = self._answer(f"/schemas/ids/{number}")
+        try:
+            told: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            told = None
+        if (
+            status == requests.codes.not_found
+            and isinstance(told, dict)
+            and told.get("error_code") == _UNKNOWN
+        ):
+            self._is_unknown(number)
+        if (
+            status != requests.codes.ok
+            or not isinstance(told, dict)
+            or not isinstance(told.get("schema"), str)
+        ):
+            raise RegistryAwayError(f"the registry answers {status} for schema {number}, and no schema")
+        kind = told.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            raise SchemaError(f"schema {number} is no Avro, but {str(kind)[:20]}")
+        if told.get("references"):
+            raise SchemaError(f"schema {number} refers to others, which is not read")
+        schema: str = told["schema"]
+        return schema
+
+    def _is_unknown(self, number: int) -> None:
+        """Raise what follows from that the registry does not know an id."""
+        now_s = self._monotonic_s()
+        while len(self._unknown_since_s) >= MAX_UNKNOWN:
+            del self._unknown_since_s[next(iter(self._unknown_since_s))]
+        for_s = now_s - self._unknown_since_s.setdefault(number, now_s)
+        if for_s < UNKNOWN_FOR_S:
+            raise NotKnownYetError(
+                f"the registry does not know schema {number}; its messages wait {UNKNOWN_FOR_S - for_s:.0f} s more for it"
+            )
+        raise SchemaError(f"the registry has not known schema {number} for {for_s:.0f} s")
+
+    def _answer(self, path: str) -> tuple[int, bytes]:
+        config = self._config
+        if config is None:
+            raise RegistryAwayError("no `registry` is configured")
+        ends_at_s = clock.monotonic_s() + TIMEOUT_S
+        try:
+            with closing(
+                requests.get(
+                    config.url.rstrip("/") + path,
+                    headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
+                    auth=config.login,
+                    verify=True if config.ca_file is None else str(config.ca_file),
+                    timeout=TIMEOUT_S,
+                    allow_redirects=False,
+                    stream=True,
+                )
+            ) as answer:
+                body = b""
+                for piece in answer.iter_content(64 * 1024):
+                    body += piece
+                    if len(body) > MAX_BYTES or clock.monotonic_s() > ends_at_s:
+                        raise RegistryAwayError(f"the registry's answer to {path} is too long, or too slow")
+                return answer.status_code, body
+        except requests.RequestException as err:
+            raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err

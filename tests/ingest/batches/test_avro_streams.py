@@ -1,0 +1,150 @@
+"""Where the messages of an Avro stream go: the registry is asked by the driver, and the workers are told."""
+
+import json
+
+import pytest
+
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.batches import schemas as module
+from isotherm_ingest.batches.routing import Routing
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError
+from isotherm_ingest.streams import StreamsConfig
+from support.avro import ENVELOPE, KEY
+from support.declared import CONFIG
+from support.messages import Message
+from support.pipelines import Pipeline
+
+ORDERS, SENSORS = "shop.public.orders", "events.sensors"
+STREAMS = CONFIG.replace(
+    "streams:",
+    "registry: {url: 'http://registry'}\nstreams:\n  - {topics: 'shop.*', table: 'shop.{table}', format: avro}",
+)
+
+
+class FakeClient:
+    """Of the registry."""
+
+    def __init__(self, *schemas):
+        self.schemas, self.error, self.asked = dict(enumerate(map(json.dumps, schemas), 1)), None, []
+        self.unknown = set()
+
+    def schema(self, number):
+        self.asked.append(number)
+        if self.error is not None:
+            raise self.error
+        if number in self.unknown:
+            raise NotKnownYetError(number)
+        return self.schemas[number]
+
+
+def routing(client):
+    return Routing(parse_yaml(STREAMS, "streams.yaml", StreamsConfig), None, lambda _, stream: stream, client)
+
+
+def sample(*ids, source=None):
+    return json.dumps({"ids": ids} if source is None else {"ids": ids, "source": source})
+
+
+def known(found):
+    return found.formats([ORDERS])[ORDERS].schemas
+
+
+def test_what_the_workers_ask_for_is_fetched_and_told_and_then_a_message_says_its_source():
+    client = FakeClient(ENVELOPE, KEY)
+    found = routing(client)
+    assert known(found) == {}
+
+    found.learn([((ORDERS, 5), sample(1, 2), None)], set())
+    assert known(found) == client.schemas
+    assert found.told({ORDERS}, {"shop.orders"}) == ({}, {})
+
+    found.learn([((ORDERS, 5), sample(1, 2, source={"schema": "public", "table": "orders"}), None)], set())
+    ((group, table, _),) = found.of({ORDERS}, set())
+    assert (table, group.schema.key, len(group.schema.columns)) == ("shop.orders", ("id",), 6)
+    assert client.asked == [1, 2]
+    assert found.formats([SENSORS])[SENSORS].has_envelope is False
+
+
+def test_two_kinds_of_messages_that_ask_for_one_schema_have_it_fetched_once():
+    """With keys and without, in one batch: what the second asks for is known by then, and it is no sample all the same."""
+    client = FakeClient(ENVELOPE, KEY)
+    found = routing(client)
+    found.learn([((ORDERS, 5), sample(1, 2), None), ((ORDERS, 6), sample(1), None)], set())
+
+    assert client.asked == [1, 2]
+    assert found.told({ORDERS}, {"shop.orders"}) == ({}, {})
+
+
+def test_while_the_registry_is_away_nothing_is_learned_of_its_messages_and_nothing_is_refused():
+    client = FakeClient(ENVELOPE)
+    client.error = RegistryAwayError("away")
+    found = routing(client)
+    with pytest.raises(RegistryAwayError):
+        found.learn([((ORDERS, 5), sample(1), None)], set())
+    assert found.told({ORDERS}, set()) == ({}, {})
+
+    client.error = None
+    found.learn([((ORDERS, 5), sample(1), None)], set())
+    assert known(found) == client.schemas
+
+
+def test_ids_that_nobody_knows_wait_together_and_what_is_known_is_learned_meanwhile():
+    """One after the other, a hundred of them would keep a topic for a day."""
+    client = FakeClient("int", "int", ENVELOPE)
+    client.unknown = {1, 2}
+    found = routing(client)
+    with pytest.raises(NotKnownYetError):
+        found.learn([((ORDERS, number), sample(number), None) for number in (1, 2, 3)], set())
+
+    assert client.asked == [1, 2, 3]
+    assert list(known(found)) == [3]
+
+
+def test_a_schema_that_there_is_not_refuses_messages_until_the_next_batch():
+    """It may be there by then."""
+    client = FakeClient(ENVELOPE)
+    client.error = SchemaError("unknown")
+    found = routing(client)
+    found.learn([((ORDERS, 5), sample(1), None)], set())
+    assert found.told({ORDERS}, set()) == ({}, {(ORDERS, 5): "no_schema:unknown"})
+
+    found.forget_old({SENSORS})
+    assert found.told({ORDERS}, set())[1]
+    found.forget_old({ORDERS})
+    assert found.told({ORDERS}, set()) == ({}, {})
+
+
+def test_a_schema_by_which_nobody_should_decode_refuses_its_messages():
+    found = routing(FakeClient({**ENVELOPE, "fields": [{"name": "op", "type": "unknown"}]}))
+    found.learn([((ORDERS, 5), sample(1), None)], set())
+    found.learn([((ORDERS, 5), sample(1, source={}), None)], set())
+    ((_, why),) = found.told({ORDERS}, set())[1].items()
+
+    assert why.startswith("no_schema:'unknown' is no type")
+
+
+def test_of_a_topic_with_very_many_schemas_those_that_were_met_last_are_told(monkeypatch):
+    monkeypatch.setattr(module, "KEPT", 2)
+    found = routing(FakeClient("int", "long", "string"))
+    for number in (1, 2, 3):
+        found.learn([((ORDERS, number), sample(number), None)], set())
+
+    assert sorted(known(found)) == [2, 3]
+
+
+def test_a_topic_whose_schemas_cannot_be_asked_for_waits_alone():
+    """The registry does not answer; the other topic is read in the same turn, and nothing is a dead letter."""
+    pipeline = Pipeline(STREAMS.replace("http://registry", "http://127.0.0.1:1"))
+    pipeline.send(
+        Message(ORDERS, 0, value=sample(1)),
+        *(Message(SENSORS, offset, value='{"sensor":"a"}') for offset in range(3)),
+    )
+    for _ in range(3):
+        pipeline.minute()
+    pipeline.driver.stop()
+
+    assert [offset for _, _, offset in pipeline.lake.tables["lake.sensors"].rows] == [0, 1, 2]
+    assert list(pipeline.lake.tables) == ["lake.sensors"]
+    assert pipeline.dead_letters.sent == []
+    assert pipeline.sample("batches_failed_total") >= 2

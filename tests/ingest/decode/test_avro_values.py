@@ -1,0 +1,198 @@
+"""Avro messages become the JSON that fastavro reads of them; none ever reads a byte of another."""
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm_ingest.decode import avro
+from isotherm_ingest.decode.avro import Avro
+from isotherm_ingest.decode.avro_columns import NotReadError, can_read, number, texts
+from isotherm_ingest.decode.avro_schema import parsed
+from isotherm_ingest.decode.avro_values import BadDatumError, reader
+from support.avro import named, read, records, written
+
+
+@st.composite
+def messages(draw, *, unions=False):
+    """A schema, and some messages of it."""
+    schema, values = draw(records(unions=unions))
+    schema = named(schema)
+    return schema, [written(schema, value) for value in draw(st.lists(values, min_size=1, max_size=6))]
+
+
+def alone(schema, body):
+    """What a message says by itself, or None where it is none."""
+    try:
+        return reader(parsed(json.dumps(schema)))(body)
+    except BadDatumError:
+        return None
+
+
+def together(schema, bodies):
+    form = Avro("confluent", has_envelope=False, schemas={7: json.dumps(schema)})
+    found, _ = form.texts((b"avro", b"7"), bodies, [None] * len(bodies))
+    return [json.loads(text)["payload"]["after"] if text else None for text in found]
+
+
+@given(messages(unions=True))
+def test_a_message_says_what_fastavro_reads(given_messages):
+    schema, bodies = given_messages
+
+    assert [alone(schema, body) for body in bodies] == [read(schema, body) for body in bodies]
+
+
+@given(messages())
+def test_many_at_once_say_what_each_says_alone(given_messages):
+    schema, bodies = given_messages
+    node = parsed(json.dumps(schema))
+    if can_read(node):
+        found = texts(node, [[name] for name in node.names], ("", ""), bodies)
+        assert [json.loads(text) for text in found] == [alone(schema, body) for body in bodies]
+
+
+def test_common_schemas_are_read_at_once():
+    """Or the test above says nothing."""
+    inner = {"type": "record", "name": "i", "fields": [{"name": "x", "type": ["null", "bytes"]}]}
+    kinds = [
+        "long",
+        ["null", "string"],
+        ["double", "null"],
+        {"type": "array", "items": inner},
+        {"type": "map", "values": "int"},
+    ]
+    kinds += [
+        {"type": "enum", "name": "e", "symbols": ["A"]},
+        ["null", {"type": "fixed", "name": "f", "size": 3}],
+    ]
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": f"f{n}", "type": kind} for n, kind in enumerate(kinds)],
+    }
+    row = {
+        "f0": 1,
+        "f1": None,
+        "f2": 0.5,
+        "f3": [{"x": b"\0"}, {"x": None}],
+        "f4": {"a": 1},
+        "f5": "A",
+        "f6": b"abc",
+    }
+    node = parsed(json.dumps(schema))
+    bodies = [written(schema, row)] * 3000
+
+    assert can_read(node)
+    found = texts(node, [[name] for name in node.names], ("<", ">"), bodies)
+    assert len(found) == 3000
+    assert {json.dumps(json.loads(text[1:-1])) for text in found} == {json.dumps(read(schema, bodies[0]))}
+
+
+def changed(body, what, at, other):
+    at %= len(body) + 1
+    return {
+        "cut": body[:at],
+        "longer": body + other,
+        "flipped": body[:at] + other[:1] + body[at + 1 :],
+        "kept": body,
+    }[what]
+
+
+CHANGES = st.tuples(
+    st.sampled_from(["cut", "longer", "flipped", "kept", "kept"]),
+    st.integers(0),
+    st.binary(min_size=1, max_size=9),
+)
+
+
+@given(messages(), st.lists(CHANGES, min_size=1, max_size=12))
+def test_a_message_that_is_none_changes_no_other(given_messages, changes):
+    """What one has too few, another has too many: nobody may read on."""
+    schema, good = given_messages
+    bodies = [changed(good[number % len(good)], *change) for number, change in enumerate(changes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(avro, "FEW", 1)
+        found = together(schema, bodies)
+
+    assert found == [alone(schema, body) for body in bodies]
+
+
+def test_bytes_that_are_given_from_one_message_to_the_next_are_noticed():
+    """Both together have as many bytes as two messages, and no byte in them is wrong by itself."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+    one, other = written(schema, {"a": b"first"}), written(schema, {"a": b"second"})
+    pair = [one[:-2], one[-2:] + other]
+    told = [{"a": base64.b64encode(text).decode()} for text in (b"first", b"second")]
+
+    assert together(schema, [one, *pair, other] * 30) == [told[0], None, None, told[1]] * 30
+    with pytest.raises(NotReadError):
+        texts(parsed(json.dumps(schema)), [["a"]], ("", ""), pair)
+
+
+def test_one_bad_message_among_many_is_found():
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
+    bodies = [written(schema, {"a": number}) for number in range(2000)]
+    bodies[1234] += b"\0"
+    found = together(schema, bodies)
+
+    assert found[1234] is None
+    assert [one["a"] for one in found if one] == [number for number in range(2000) if number != 1234]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("int", number(2**31)),
+        ("long", b"\xff" * 9 + b"\x7f"),
+        ("long", b"\x80" * 11),
+        ("string", b"\x02\xff"),
+        ("string", number(-1)),
+        ("string", number(2**40)),
+        ("bytes", number(3) + b"ab"),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, number(2)),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, number(-1)),
+        (["null", "long"], number(2)),
+        (["null", "long", "string"], number(3) + b"\x02"),
+        (["null", "long", "string"], number(-1) + b"\x02"),
+        ({"type": "array", "items": "long"}, number(2**50)),
+        ({"type": "array", "items": "long"}, number(1) + number(5)),
+        ({"type": "fixed", "name": "f", "size": 3}, b"ab"),
+        ({"type": "map", "values": "int"}, number(1) + b"\x02\xff\0\0"),
+    ],
+    ids=str,
+)
+def test_what_is_no_value_is_refused_also_where_a_reader_would_make_something_of_it(kind, body):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+
+    assert together(schema, [body] * 3) == [None] * 3
+    assert together(schema, [body] * 70) == [None] * 70
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "value"),
+    [
+        ("boolean", b"\x02", True),
+        (["null", "long"], number(-1) + b"\x02", 1),
+        (["int", "null"], number(7) + b"\x02", 1),
+    ],
+    ids=str,
+)
+def test_what_no_producer_writes_says_the_same_whichever_way_it_is_read(kind, body, value):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+
+    assert together(schema, [body]) == [{"a": value}]
+    assert together(schema, [body] * 70) == [{"a": value}] * 70
+
+
+def test_blocks_may_say_their_bytes():
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": {"type": "array", "items": "int"}}],
+    }
+    body = number(-2) + number(2) + number(1) + number(2) + number(1) + number(3) + b"\0"
+
+    assert together(schema, [body]) == [{"a": [1, 2, 3]}]
+    assert together(schema, [body] * 100) == [{"a": [1, 2, 3]}] * 100

@@ -1,0 +1,119 @@
+"""The registry is asked once for each id; one that is away is waited for, and one that lies is told from one that is away."""
+
+import json
+
+import pytest
+from structlog.testing import capture_logs
+
+from isotherm_ingest import registry as module
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.registry import UNKNOWN_FOR_S, Registry, RegistryAwayError
+from isotherm_ingest.stream_formats import RegistryConfig
+from support.avro import ENVELOPE
+from support.fake_registry import FakeRegistry
+
+
+class Client:
+    """A client of a registry, and its time."""
+
+    def __init__(self, server, **config):
+        self.now_s = 1_000.0
+        self.registry = Registry(RegistryConfig(url=server.url, **config), lambda: self.now_s)
+
+    def schema(self, number):
+        return self.registry.schema(number)
+
+
+@pytest.fixture
+def server():
+    made = FakeRegistry()
+    yield made
+    made.close()
+
+
+def test_a_schema_is_asked_for_once(server):
+    number = server.add(ENVELOPE)
+    client = Client(server)
+
+    assert [json.loads(client.schema(number)) for _ in range(3)] == [ENVELOPE] * 3
+    assert server.asked == ["/apis/ccompat/v7/schemas/ids/1"]
+    assert server.logins == [""]
+
+
+def test_it_is_asked_with_a_login_that_nothing_shows(server):
+    number = server.add(ENVELOPE)
+    client = Client(server, username="me", password="s3cret")  # noqa: S106 (of a test)
+    server.trouble = 500, b"me:s3cret"
+    with capture_logs() as told, pytest.raises(RegistryAwayError) as away:
+        client.schema(number)
+
+    assert server.logins == ["me:s3cret"]
+    shown = repr(RegistryConfig(url=server.url, password="s3cret"))  # noqa: S106 (as above)
+    assert "s3cret" not in str(away.value) + str(told) + shown
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        (500, b'{"error_code":50001}'), (503, b""), (401, b"{}"), (403, b"no"), (429, b""), (302, b""), (404, b"<html>"),
+        (404, b'{"error_code":404}'), (404, b'{"error_code":40401,"message":"Subject not found"}'), (200, b"<html>"), (200, b"[]"),
+        (200, b'{"schema":7}'), (200, b"{}"), (200, b"[" * 100_000),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_who_does_not_answer_as_a_registry_is_away_and_asked_again(server, trouble):
+    number = server.add(ENVELOPE)
+    client = Client(server)
+    server.trouble = trouble
+    for _ in range(3):
+        with pytest.raises(RegistryAwayError):
+            client.schema(number)
+        client.now_s += UNKNOWN_FOR_S
+    server.trouble = None
+
+    assert json.loads(client.schema(number)) == ENVELOPE
+
+
+def test_who_is_silent_or_not_there_is_away(server, monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.1)
+    server.trouble = "silence"
+    with pytest.raises(RegistryAwayError, match="no answer from the registry"):
+        Client(server).schema(1)
+    nobody = Registry(RegistryConfig(url="http://127.0.0.1:1"))
+    with pytest.raises(RegistryAwayError, match="no answer from the registry"):
+        nobody.schema(1)
+
+
+def test_an_answer_without_end_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    with pytest.raises(RegistryAwayError, match="too long, or too slow"):
+        Client(server).schema(server.add('"' + "x" * 200_000 + '"'))
+
+
+def test_an_id_that_is_unknown_is_waited_for_a_while(server):
+    """It may be known elsewhere already."""
+    client = Client(server)
+    for _ in range(2):
+        with pytest.raises(RegistryAwayError, match="does not know schema 1; its messages wait"):
+            client.schema(1)
+        client.now_s += UNKNOWN_FOR_S / 2 - 1
+    with pytest.raises(RegistryAwayError, match="wait 2 s more for it"):
+        client.schema(1)
+    client.now_s += 2
+    with pytest.raises(SchemaError, match="the registry has not known schema 1 for 300 s"):
+        client.schema(1)
+
+    server.add(ENVELOPE)
+    assert json.loads(client.schema(1)) == ENVELOPE
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"schemaType": "PROTOBUF"}, "no Avro, but PROTOBUF"),
+        ({"references": [{"name": "a"}]}, "refers to others"),
+    ],
+)
+def test_what_is_no_avro_by_itself_is_refused(server, more, why):
+    with pytest.raises(SchemaError, match=why):
+        Client(server).schema(server.add(ENVELOPE, **more))
