@@ -3,7 +3,7 @@
 For few messages, for keys, for schemas that DataFusion does not read, and to find the bad ones among many. Values are as
 JSON has them; bytes are base64.
 
-Of what no producer writes, DataFusion takes any byte but 0 for true, and any branch but that of null for the other one. So
+Of what no producer writes, DataFusion takes any byte but 0 for true, and any branch of two but the first for the second. So
 does this: a message says the same whichever way it is read.
 """
 
@@ -76,7 +76,7 @@ def _reader(node: Node) -> _Read:
     if node.type == "record":
         return partial(_record, fields=[(name, _reader(one)) for name, one in node.fields().items()])
     if node.is_nullable:
-        return partial(_unless_null, null_at=node.null_at, read=_reader(node.plain))
+        return partial(_either, first=_reader(node.inner[0]), second=_reader(node.inner[1]))
     if node.type == "union":
         return partial(_one_of, choices=[_reader(one) for one in node.inner])
     if node.type in {"array", "map"}:
@@ -99,8 +99,8 @@ def _one_of(given: _Bytes, choices: list[_Read]) -> Any:
     return choices[place](given)
 
 
-def _unless_null(given: _Bytes, null_at: int, read: _Read) -> Any:
-    return None if given.number() == null_at else read(given)
+def _either(given: _Bytes, first: _Read, second: _Read) -> Any:
+    return first(given) if given.number() == 0 else second(given)
 
 
 def _symbol(_given: _Bytes, symbol: str) -> str:

@@ -116,7 +116,8 @@ def test_a_message_that_is_none_changes_no_other(given_messages, changes):
         patch.setattr(avro, "FEW", 1)
         found = together(schema, bodies)
 
-    assert found == [alone(schema, body) for body in bodies]
+    # As text: a number that is none is not equal to itself.
+    assert list(map(str, found)) == [str(alone(schema, body)) for body in bodies]
 
 
 def test_bytes_that_are_given_from_one_message_to_the_next_are_noticed():
@@ -175,7 +176,7 @@ def test_what_is_no_value_is_refused_also_where_a_reader_would_make_something_of
     [
         ("boolean", b"\x02", True),
         (["null", "long"], number(-1) + b"\x02", 1),
-        (["int", "null"], number(7) + b"\x02", 1),
+        (["int", "null"], number(7), None),
     ],
     ids=str,
 )
