@@ -80,7 +80,8 @@ def validate(
     for stream in config.streams:
         spec = ", ".join(stream.partition_by) or "no partitions"
         every = f"; every {stream.every}" if stream.every else ""
-        typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {spec}{every})")
+        form = f"{stream.format} without envelope" if stream.has_events else stream.format
+        typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {form}; {spec}{every})")
 
 
 def _loaded(path: Path, *, use_environment: bool) -> StreamsConfig:

@@ -30,6 +30,9 @@ BATCH_ROWS = 1024
 MARK = 16
 MOST_FIXED = 1024
 """Bytes of a fixed: DataFusion takes as many for each null."""
+MOST_GROWTH = 64
+"""Bytes in Arrow for each byte of an item in a list."""
+_NOT_IN_MAPS = {"bytes", "fixed", "enum", "record", "array", "map"}
 _RUBBISH = b"\xff" * 32
 """No number ends here."""
 _MAGIC, _SYNC = b"Obj\x01", bytes(16)
@@ -40,21 +43,39 @@ class NotReadError(ValueError):
 
 
 def can_read(node: Node) -> bool:
-    """Whether messages of a schema can be read so: unions of null and one other type only, and no empty records."""
-    return (
-        all(
-            (one.type != "union" or one.is_nullable)
-            and (one.type != "fixed" or 0 < one.size <= MOST_FIXED)
-            and (one.type != "record" or one.inner)
-            and (one.type != "enum" or one.names)
-            and (
-                one.type != "map"
-                or one.inner[0].plain.type not in {"bytes", "fixed", "enum", "record", "array", "map"}
-            )
-            for one in walk(node)
-        )
-        and node.type == "record"
-    )
+    """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, and no lists
+    of a byte that Arrow has hundreds for.
+    """
+    return node.type == "record" and all(map(_is_read, walk(node)))
+
+
+def _is_read(node: Node) -> bool:
+    match node.type:
+        case "union":
+            return node.is_nullable
+        case "record" | "enum":
+            return bool(node.names)
+        case "fixed":
+            return 0 < node.size <= MOST_FIXED
+        case "map":
+            return node.inner[0].plain.type not in _NOT_IN_MAPS and _grows_little(node.inner[0])
+        case "array":
+            return _grows_little(node.inner[0])
+        case _:
+            return True
+
+
+def _grows_little(item: Node) -> bool:
+    """Whether items take not many more bytes in Arrow than in a message, which may have a million of them."""
+    return _width(item) <= MOST_GROWTH * len(_zero(item))
+
+
+def _width(node: Node) -> int:
+    """Bytes in Arrow of the shortest value of a type, or of its null."""
+    one = node.plain
+    if one.type == "record":
+        return sum(map(_width, one.inner))
+    return max(one.size, 8)
 
 
 def texts(
@@ -76,8 +97,10 @@ def texts(
         before, behind = map(literal_in_sql, around)
         text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
         made: list[bytes] = ask(f"SELECT {text} AS text FROM given", found)["text"].to_pylist()  # noqa: S608 (quoted)
-    # DataFusion's errors have no class of their own, and DuckDB's are many.
-    except Exception as err:
+    # DataFusion's errors have no class of their own, DuckDB's are many, and what panics in Rust is no Exception.
+    except BaseException as err:
+        if not isinstance(err, Exception) and type(err).__name__ != "PanicException":
+            raise
         raise NotReadError(str(err)) from err
     return made
 

@@ -90,6 +90,23 @@ def test_common_schemas_are_read_at_once():
     assert {json.dumps(json.loads(text[1:-1])) for text in found} == {json.dumps(read(schema, bodies[0]))}
 
 
+def test_a_list_of_nulls_takes_no_more_memory_than_a_message_has():
+    """Arrow has a kilobyte for each null of such a record, and a message of a megabyte has a million of them."""
+    fields = [{"name": f"f{number}", "type": ["null", "long"]} for number in range(100)]
+    wide = ["null", {"type": "record", "name": "w", "fields": fields}]
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": {"type": "array", "items": wide}}],
+    }
+    body = number(100_000) + bytes(100_000) + b"\0"
+
+    assert not can_read(parsed(json.dumps(schema)))
+    assert [len(one["a"]) for one in together(schema, [body] * 2)] == [100_000] * 2
+    narrow = {**schema, "fields": [{"name": "a", "type": {"type": "array", "items": wide[1]}}]}
+    assert can_read(parsed(json.dumps(narrow)))
+
+
 def changed(body, what, at, other):
     at %= len(body) + 1
     return {
