@@ -1,6 +1,7 @@
 """How a stream says in what format its messages are written, and where the registry of their schemas is."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -9,10 +10,12 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from isotherm.runtime.strict_model import StrictModel
 from isotherm_ingest.decode.avro import Avro, Framing
 from isotherm_ingest.decode.debezium_json import DebeziumJson
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import OTHERS_COLUMN, Others
 from isotherm_ingest.decode.declared_json import DeclaredJson, columns_of
 from isotherm_ingest.decode.declared_types import declared
 from isotherm_ingest.decode.formats import Format
+from isotherm_ingest.tables.reserved_columns import RESERVED_COLUMNS
 
 
 def _type(text: str) -> str:
@@ -78,6 +81,27 @@ class FormatOptions(StrictModel):
             )
         columns_of(self.columns.items(), self.others)
         return self
+
+    def check_declared(self, named: Mapping[str, Iterable[str]], mode: str) -> None:
+        """Check declared columns against what else a stream says.
+
+        Args:
+            named: names of columns, by the option that has them.
+            mode: of the stream.
+
+        Raises:
+            ValueError: a column is not there, or a table cannot have it.
+        """
+        names = {name.lower(): name for name in self.columns}
+        own = RESERVED_COLUMNS | (CHANGELOG_COLUMNS.keys() if mode == "changelog" else set())
+        if clash := sorted(names.keys() & own):
+            raise ValueError(
+                f"column {names[clash[0]]!r} has the name of one that Iceberg, or a changelog, has of its own"
+            )
+        for option, columns in named.items():
+            for column in columns if names else ():
+                if column and column.lower() not in names:
+                    raise ValueError(f"`{option}` names {column!r}, which is none of `columns`")
 
     def message_format(self, registry: RegistryConfig | None) -> Format:
         """What takes the messages apart."""

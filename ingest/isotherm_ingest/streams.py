@@ -251,15 +251,12 @@ class Stream(_Renamed, FormatOptions):
             )
         if self.has_events and self.mode == "mirror" and not self.key:
             raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
-        names = {name.lower() for name in self.columns}
-        for option, columns in (
-            ("key", self.key),
-            ("partition_by", tuple(one.column for one in self.spec)),
-            ("event_time", (self.event_time,) if self.event_time else ()),
-        ):
-            for column in columns if names else ():
-                if column.lower() not in names:
-                    raise ValueError(f"`{option}` names {column!r}, which is none of `columns`")
+        named = {
+            "key": self.key,
+            "partition_by": [one.column for one in self.spec],
+            "event_time": [self.event_time],
+        }
+        self.check_declared(named, self.mode)
         return self
 
     @property

@@ -24,6 +24,7 @@ def test_a_stream_of_json_says_its_columns():
         (("sensor", "STRING NOT NULL"), ("at", "TIMESTAMP(ms)")), has_envelope=False
     )
     assert stream_of(MIRROR).key == ("sensor",)
+    assert stream_of(MIRROR.replace("at: T", "_op: T")).columns["_op"]
     bare = stream_of(CONFIG.replace("envelope: none", "others: text")).message_format(None)
     assert (bare.has_envelope, bare.others) == (True, "text")
 
@@ -71,6 +72,8 @@ def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_besi
         ("format: json", "on_hole: halt", "5:5", "`columns` is of `format: json`: here"),
         ("format: json", "format: avro", "5:5", "`columns` is of `format: json`: here"),
         ("at: TIMESTAMP(ms)", "SENSOR: STRING", "5:5", "two columns differ by upper and lower case only"),
+        ("at: TIMESTAMP(ms)", "_POS: BIGINT", "5:5", "column '_POS' has the name of one that Iceberg"),
+        ("at: TIMESTAMP(ms)", "_op: STRING", "5:5", "column '_op' has the name of one that Iceberg, or a changelog"),
         ("at: TIMESTAMP(ms)", "_Others: STRING", "5:5", "`_others` is the column of `others: text`"),
         ("at: TIMESTAMP(ms)", '"": STRING', "5:5", "'' cannot be the name of a column"),
         ("mode: changelog", "mode: mirror", "5:5", "a mirror of plain events needs `key`"),

@@ -29,6 +29,9 @@ class Schemas:
         wanted = form.wanted(sample) if isinstance(form, Avro) else None
         for number in wanted or ():
             met = self._of_topic.setdefault(topic, {})
+            met.pop(
+                number, None
+            )  # it was met just now: the schema of a key is met with each new one of a value
             met[number] = self._registry.schema(number)
             while len(met) > KEPT:
                 del met[next(iter(met))]

@@ -83,6 +83,8 @@ class Avro:
             ids = _ids(identity)
             if any(one not in self.schemas for one in ids):
                 return json.dumps({"ids": ids}), None
+            if not _may_be_read(self.schemas[ids[0]], self.has_envelope):
+                return json.dumps({"ids": ids, "source": None}), None  # the driver says why
             (text,) = _texts(self.schemas[ids[0]], self.has_envelope, [body])
             source = json.loads(text)["payload"].get("source") if text else None
             if text and (not self.has_envelope or isinstance(source, dict)):
@@ -98,9 +100,9 @@ class Avro:
         return False
 
     def wanted(self, sample: str) -> Sequence[int] | None:
-        """Ids of schemas that a sample asks for and that are not known; None where it asks for none, but says its source."""
+        """Ids of the schemas that a sample asks for; None where it asks for none, but says its source."""
         told = json.loads(sample)
-        return None if "source" in told else [one for one in told["ids"] if one not in self.schemas]
+        return None if "source" in told else told["ids"]
 
     def with_schemas(self, schemas: Mapping[int, str]) -> "Avro":
         """The same, which knows these schemas."""
@@ -161,6 +163,15 @@ def _id_in(headers: str | None, what: str) -> bytes | None:
     return None
 
 
+def _may_be_read(schema: str, has_envelope: bool) -> bool:
+    """Whether messages of a schema may be any that are wanted."""
+    try:
+        node, _, _ = _value_readers(schema, has_envelope)
+    except SchemaError:
+        return False
+    return not has_envelope or "source" in node.names
+
+
 def _name_of(schema: str) -> str:
     try:
         return str(parsed(schema).said.get("connect.name", ""))
@@ -191,16 +202,18 @@ def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[byt
     if not paths or not avro_columns.can_read(node):
         return [_one(read, paths, around, body) for body in bodies]
 
-    def halved(some: Sequence[bytes]) -> list[bytes]:
+    found: list[bytes] = []
+    left = [bodies]
+    while left:
+        some = left.pop()
         if len(some) <= FEW:
-            return [_one(read, paths, around, body) for body in some]
-        try:
-            return avro_columns.texts(node, paths, around, some)
-        except avro_columns.NotReadError:
-            half = len(some) // 2
-            return halved(some[:half]) + halved(some[half:])
-
-    return halved(bodies)
+            found += [_one(read, paths, around, body) for body in some]
+            continue
+        found += (good := avro_columns.texts(node, paths, around, some))
+        if rest := some[len(good) :]:  # one of the next few is none
+            few = min(max(len(rest) // 2, 1), avro_columns.BATCH_ROWS)
+            left += [rest[few:], rest[:few]]
+    return found
 
 
 def _one(read: Any, paths: Sequence[Sequence[str]], around: tuple[str, str], body: bytes) -> bytes:

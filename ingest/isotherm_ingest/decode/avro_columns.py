@@ -1,7 +1,7 @@
 """Many Avro messages of one schema, decoded at once: they become one block of a file, which DataFusion reads into Arrow.
 
-Behind each message stands a mark: random bytes that no producer knows, and its number. If the reader finds each mark where
-it expects one, each message took exactly its own bytes. If it does not, nothing of what it read is believed.
+Behind each message stands a mark: random bytes that no producer knows, and its number. As long as the reader finds each mark
+where it expects one, each message took exactly its own bytes. What it reads from the first other one on is not believed.
 
 DataFusion never returns from a block whose announced entries are over before its bytes are. So the block announces more
 than it can hold, is filled up to whole batches, and ends with rubbish: each reading ends with an error behind the last
@@ -10,13 +10,14 @@ batch. It reads paths, so the block is a temporary file.
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from isotherm_ingest.decode.avro_schema import Node, walk
 from isotherm_ingest.decode.database import ask
@@ -36,10 +37,6 @@ _NOT_IN_MAPS = {"bytes", "fixed", "enum", "record", "array", "map"}
 _RUBBISH = b"\xff" * 32
 """No number ends here."""
 _MAGIC, _SYNC = b"Obj\x01", bytes(16)
-
-
-class NotReadError(ValueError):
-    """One of the messages, at least, cannot be read so."""
 
 
 def can_read(node: Node) -> bool:
@@ -81,33 +78,54 @@ def _width(node: Node) -> int:
 def texts(
     node: Node, wanted: Sequence[Sequence[str]], around: tuple[str, str], bodies: Sequence[bytes]
 ) -> list[bytes]:
-    """Messages as JSON, of some fields of their record.
+    """The first messages as JSON, of some fields of their record; of the others nothing is known.
 
     Args:
         node: the schema, which `can_read`.
         wanted: paths of fields; each is in the JSON as it is in the record.
         around: what comes before and behind that in each text.
         bodies: the messages.
-
-    Raises:
-        NotReadError: nothing is known of any of them.
     """
+    before, behind = map(literal_in_sql, around)
+    text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
+    batches: list[pa.RecordBatch] = []
+    nonce = secrets.token_bytes(MARK - 8)
+    marks = [nonce + number.to_bytes(8) for number in range(len(bodies))]
     try:
-        found = _read(node, {path[0] for path in wanted}, bodies)
-        before, behind = map(literal_in_sql, around)
-        text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
-        made: list[bytes] = ask(f"SELECT {text} AS text FROM given", found)["text"].to_pylist()  # noqa: S608 (quoted)
-    # DataFusion's errors have no class of their own, DuckDB's are many, and what panics in Rust is no Exception.
-    except BaseException as err:
-        if not isinstance(err, Exception) and type(err).__name__ != "PanicException":
-            raise
-        raise NotReadError(str(err)) from err
+        batches.extend(_batches(node, {path[0] for path in wanted}, bodies, marks))
+    except BaseException as err:  # noqa: BLE001 (told apart)
+        _only_of_messages(err)
+    if not batches:
+        return []
+    table = pa.Table.from_batches(batches)
+    table = table.slice(0, _proved(table.column("mark"), marks))
+    try:
+        made: list[bytes] = ask(f"SELECT {text} AS text FROM given", table)["text"].to_pylist()  # noqa: S608 (quoted)
+    except BaseException as err:  # noqa: BLE001 (told apart)
+        _only_of_messages(err)
+        return []
     return made
 
 
-def _read(node: Node, wanted: set[str], bodies: Sequence[bytes]) -> pa.Table:
-    nonce = secrets.token_bytes(MARK - 8)
-    marks = [nonce + number.to_bytes(8) for number in range(len(bodies))]
+def _only_of_messages(err: BaseException) -> None:
+    """Raise what is no error of a message. DataFusion's have no class, DuckDB's are many, a panic in Rust is no Exception."""
+    if not isinstance(err, Exception) and type(err).__name__ != "PanicException":
+        raise err
+
+
+def _proved(found: pa.ChunkedArray, marks: Sequence[bytes]) -> int:
+    """How many messages took their own bytes: those before the first mark that is not where it is expected."""
+    matched = pc.equal(
+        found.slice(0, len(marks)), pa.chunked_array([pa.array(marks[: len(found)], pa.binary(MARK))])
+    )
+    place: int = pc.index(matched, value=False).as_py()
+    return len(matched) if place < 0 else place
+
+
+def _batches(
+    node: Node, wanted: set[str], bodies: Sequence[bytes], marks: Sequence[bytes]
+) -> Iterator[pa.RecordBatch]:
+    """What DataFusion reads, which is less where it comes upon what is no value."""
     filler = _zero(node) + bytes(MARK)
     fillers = -len(bodies) % BATCH_ROWS
     block = b"".join(
@@ -118,12 +136,8 @@ def _read(node: Node, wanted: set[str], bodies: Sequence[bytes]) -> pa.Table:
         file.write(_file_of(_schema(node), block))
         file.flush()
         batches = _datafusion().read_avro(file.name).select(*names, "mark").execute_stream()
-        most = (len(bodies) + fillers) // BATCH_ROWS
-        table = pa.Table.from_batches([one.to_pyarrow() for one in islice(batches, most)])
-    table = table.slice(0, len(bodies))
-    if not table.column("mark").combine_chunks().equals(pa.array(marks, pa.binary(MARK))):
-        raise NotReadError("a message does not end where its bytes do")
-    return table
+        for one in islice(batches, (len(bodies) + fillers) // BATCH_ROWS):
+            yield one.to_pyarrow()
 
 
 @cache

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema, index_by_name
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import Column
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables.lake import RESERVED_COLUMNS
+from isotherm_ingest.tables.reserved_columns import RESERVED_COLUMNS
 
 _LIST = "ARRAY<"
 

@@ -50,10 +50,6 @@ from isotherm_ingest.tables.spark_types import spark_type
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
-RESERVED_COLUMNS = frozenset(
-    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
-)
-"""Iceberg's metadata columns; a table with one of them can be made, and never read by Spark."""
 
 
 @dataclass(frozen=True, slots=True)

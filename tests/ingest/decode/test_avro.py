@@ -189,6 +189,21 @@ def _written(schema, value):
     return written(bare, {"X": value})
 
 
+@pytest.mark.parametrize("count", [1, 100], ids=["few", "many"])
+def test_where_the_registry_tells_another_schema_messages_cannot_be_read_and_nothing_else_happens(count):
+    """It was restored, and gave the id to another one."""
+    other = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": {"type": "map", "values": "string"}}],
+    }
+    form = form_of(other, envelope=False)
+    (group,) = groups(form, *changes(change(after=ROW), change("d", ROW)) * count)
+
+    assert group.sample() is None
+    assert set(group.to_decode().column("text").to_pylist()) == {b""}
+
+
 # Telling messages apart
 
 
@@ -248,8 +263,6 @@ def test_a_worker_asks_for_schemas_that_it_does_not_know():
     (text, none) = group.sample()
     assert none is None
     assert Avro("confluent").wanted(text) == [1, 2]
-    assert form_of(ENVELOPE).wanted(text) == [2]
-    assert form_of(ENVELOPE, KEY).wanted(text) == []
     (known,) = groups(form_of(ENVELOPE, KEY), value, keys=[key])
     assert Avro("confluent").wanted(known.sample()[0]) is None
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from isotherm_ingest.decode import avro
 from isotherm_ingest.decode.avro import Avro
-from isotherm_ingest.decode.avro_columns import NotReadError, can_read, number, texts
+from isotherm_ingest.decode.avro_columns import can_read, number, texts
 from isotherm_ingest.decode.avro_schema import parsed
 from isotherm_ingest.decode.avro_values import BadDatumError, reader
 from support.avro import named, read, records, written
@@ -145,18 +145,21 @@ def test_bytes_that_are_given_from_one_message_to_the_next_are_noticed():
     told = [{"a": base64.b64encode(text).decode()} for text in (b"first", b"second")]
 
     assert together(schema, [one, *pair, other] * 30) == [told[0], None, None, told[1]] * 30
-    with pytest.raises(NotReadError):
-        texts(parsed(json.dumps(schema)), [["a"]], ("", ""), pair)
+    found = texts(parsed(json.dumps(schema)), [["a"]], ("", ""), [one, *pair])
+    assert [json.loads(text) for text in found] == told[:1]
 
 
-def test_one_bad_message_among_many_is_found():
+def test_bad_messages_among_many_are_found():
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
     bodies = [written(schema, {"a": number}) for number in range(2000)]
-    bodies[1234] += b"\0"
+    for place, change in {0: b"", 1234: bodies[1234] + b"\0", 1235: bodies[1235][:-1], 1999: b"\x80"}.items():
+        bodies[place] = change
     found = together(schema, bodies)
 
-    assert found[1234] is None
-    assert [one["a"] for one in found if one] == [number for number in range(2000) if number != 1234]
+    assert [place for place, one in enumerate(found) if one is None] == [0, 1234, 1235, 1999]
+    assert [one and one["a"] for one in found] == [
+        None if place in {0, 1234, 1235, 1999} else place for place in range(2000)
+    ]
 
 
 @pytest.mark.parametrize(

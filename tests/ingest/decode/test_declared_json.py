@@ -60,6 +60,22 @@ def test_poison_between_good_events_is_told_one_by_one():
     assert problems(found[1::2]) == list(bad.values())
 
 
+@pytest.mark.parametrize("others", ["ignore", "dead_letter", "text"])
+def test_a_message_of_very_many_fields_or_levels_costs_no_more_than_its_length(others):
+    """The square of a hundred thousand fields would be a minute, and a level for each of a million bytes the stack's end."""
+    names = [f"f{number}" for number in range(100_000)]
+    many = b'{"id":1,%s}' % b",".join(b'"%s":1' % name.encode() for name in [*names, "f7"])
+    deep = b'{"id":1,"name":%s%s}' % (b"[" * 500_000, b"]" * 500_000)
+    objects = b'{"id":1,"more":%s7%s}' % (b'{"a":' * 200_000, b"}" * 200_000)
+    found = rows_of(PLAIN, many, deep, objects, others=others)
+
+    assert problems(found)[0] == "undecodable:field of so many stands twice"
+    assert [problem is None for problem in problems(found)[1:]] == [True, others != "dead_letter"]
+    assert problems(rows_of(PLAIN, event(after=7), b'{"after":%s}' % deep, envelope=True)) == [
+        "undecodable:`after` is no JSON object", "undecodable:no change event: it has no `op`",
+    ]  # fmt: skip
+
+
 def test_a_key_of_a_mirror_must_be_told():
     found = rows_of({"id": "BIGINT", "name": "STRING"}, {"name": "n"}, {"id": 1}, key=["id"], keeps=True)
 
