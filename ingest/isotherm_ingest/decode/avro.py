@@ -23,7 +23,7 @@ from isotherm_ingest.decode.kinds import SchemaError
 Framing = Literal["confluent", "eight-bytes", "headers"]
 """Where a message says its schema: in four bytes behind a zero (Confluent, and Apicurio as it is set by default); in eight
 (older ones of Apicurio); or in headers (Apicurio's serializers, where they are told so)."""
-FEW = 64
+FEW = 256
 """Messages that are read one by one as quickly as together."""
 KEPT = 1_000
 """Schemas whose readers are kept."""

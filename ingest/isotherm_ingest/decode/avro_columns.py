@@ -26,7 +26,7 @@ from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 if TYPE_CHECKING:
     from datafusion import SessionContext
 
-BATCH_ROWS = 1024
+BATCH_ROWS = 256
 """Messages that DataFusion hands over at once; the last batch is filled up."""
 MARK = 16
 MOST_FIXED = 1024
