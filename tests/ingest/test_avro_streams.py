@@ -155,3 +155,22 @@ def test_events_in_avro_wait_for_a_registry_that_is_away_and_stop_no_other_topic
         row["raw"] = None if row["raw"] is None else bytes(row["raw"])
     assert latest(told) == latest(rows)
     assert [letter.value for letter in lab.dead()] == [confluent(number, bodies[0][:-1])]
+
+
+def test_an_id_that_nobody_knows_is_a_dead_letter_until_somebody_registers_it(
+    lab: Lab, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotherm_ingest.registry.UNKNOWN_FOR_S", 0.0)
+    row = {"sensor": "s", "at": moment(1), "state": "on", "raw": None}
+    known, unknown = registry.add(READING), 99
+    values = [confluent(number, written(READING, row)) for number in (known, unknown, known)]
+    lab.send("readings", *((None, value) for value in values))
+    lab.ingest()
+
+    assert [one["_offset"] for one in lab.rows("readings")] == [0, 2]
+    assert [(one.value, one.headers["isotherm.reason"]) for one in lab.dead()] == [(values[1], b"no_schema")]
+    registry.schemas[unknown] = registry.schemas[known]
+    lab.send("readings", (None, values[1]))
+    lab.ingest()
+    assert sorted(one["_offset"] for one in lab.rows("readings")) == [0, 2, 3]
+    assert len(lab.dead()) == 1
