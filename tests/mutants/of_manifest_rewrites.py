@@ -4,6 +4,13 @@ from mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "of a table without its first partition spec manifests are never rewritten",
+        "iceberg/compaction/replaced_manifests.py",
+        "            if job.is_on_manifests:\n",
+        "            if False:\n",
+        "service/jobs/test_manifest_rewrites.py::test_so_they_do_where_the_first_spec_is_gone",
+    ),
+    Mutant(
         "manifests that were written before an upgrade are listed after it",
         "iceberg/compaction/one_commit.py",
         "if self.snapshot.is_of_another_format(table.metadata):",

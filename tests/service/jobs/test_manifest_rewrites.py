@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.exceptions import ForbiddenError
+from pyiceberg.transforms import DayTransform
 
 from isotherm.audit.evidence_reader import commits_of
 from isotherm.contract.summary import JOB_ID
@@ -12,6 +13,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.refusals import Reason
+from isotherm.iceberg.clean_metadata import RemoveSpecs
 from support.builders import HOUR
 from support.head_files import live, manifests
 from support.held import hold_of, put
@@ -79,6 +81,26 @@ def test_many_manifests_become_one_and_everybody_is_told(lab):
     # Nothing of it is debt, and it is not done again.
     settle(service)
     assert len(ours(table)) == 1
+    service.stop()
+
+
+def test_so_they_do_where_the_first_spec_is_gone(lab):
+    """As where `expire.clean_expired_metadata` has removed it: nothing uses it any more."""
+    table = lab.create()
+    with table.update_spec() as update:
+        update.remove_field("at_hour").add_field("at", DayTransform(), "at_day")
+    removed = RemoveSpecs(spec_ids=[0])
+    lab.catalog.commit_table(table.refresh(), (), (removed,))
+    for hour in HOURS:
+        lab.append(table.refresh(), hour)
+    before, read = live(table), ids(table)
+    service = started(lab)
+
+    settle(service)
+
+    assert [one.spec_id for one in table.refresh().metadata.partition_specs] == [1]
+    assert ([one.outcome for one in of(lab, seen.JobEnded)], len(manifests(table))) == ([OutcomeKind.DONE], 1)
+    assert (live(table), ids(table)) == (before, read)
     service.stop()
 
 

@@ -278,6 +278,8 @@ class ReplacedManifests:
         found: dict[tuple[ManifestContent, int], list[ManifestEntry]] = {}
         for swap in self.swaps:
             job, rewrite = swap.job, swap.rewrite
+            if job.is_on_manifests:
+                continue  # it has no partition, and writes no file of one
             partition = partition_record(table.metadata, job.spec_id, job.partition)
             data_spec_id = job.spec_id if job.output_spec_id is None else job.output_spec_id
             data = found.setdefault((ManifestContent.DATA, data_spec_id), [])
