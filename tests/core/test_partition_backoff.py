@@ -13,7 +13,6 @@ from isotherm.core.partition_backoff import (
     MAX_RETRY_MS,
     OUTAGES,
     RETRY_MS,
-    of_move,
     setback,
 )
 
@@ -198,13 +197,3 @@ def test_that_nothing_can_be_moved_is_asked_again_within_a_day_however_long_the_
         hold = setback(TABLE, KEY, Refusal(Reason.OUTPUT_SPEC, "a test"), hold, 7 * MAX_RETRY_MS, NOW_MS)
 
     assert waits_ms(hold) == MAX_RETRY_MS
-
-
-@pytest.mark.parametrize("reason", list(Reason))
-def test_what_ended_a_move_says_of_the_files_that_they_stay_and_of_a_failure_that_it_was_one(
-    reason: Reason,
-) -> None:
-    said = of_move(Refusal(reason, "a test"))
-
-    is_in_vain = reason in (Reason.CANCELLED, Reason.CONFLICT, Reason.HOT)
-    assert said == Refusal(Reason.OUTPUT_SPEC if is_in_vain else reason, "a test")

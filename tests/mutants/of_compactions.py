@@ -119,8 +119,8 @@ MUTANTS = (
     Mutant(
         "a job is committed to a hot partition",
         LAST_LOOK,
-        "return None if hot is None else Refusal(Reason.HOT, hot)",
-        "return None",
+        "            return Refusal(Reason.HOT, hot)\n",
+        "            return None\n",
         "service/jobs/test_last_look.py::test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
     ),
     Mutant(

@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         "what a rewrite runs of other folders may be other code",
         "runtime/code_on_disk.py",
-        "        for name in names\n",
-        "        for name in names * (Path(folder) == root)\n",
+        "            for name in names\n",
+        "            for name in names * (Path(folder) == root)\n",
         ON_DISK + "test_whatever_a_rewrite_runs_makes_it_other_code",
     ),
     Mutant(
@@ -111,6 +111,13 @@ MUTANTS = (
         "    except OSError:\n        return False\n",
         "    except OSError:\n        return True\n",
         ON_DISK + "test_where_no_file_can_be_opened_nobody_says_that_another_version_was_installed",
+    ),
+    Mutant(
+        "links in a circle are followed for ever",
+        "runtime/code_on_disk.py",
+        "if where[one] not in seen]",
+        "if where[one]]",
+        ON_DISK + "test_links_in_a_circle_are_followed_once",
     ),
     Mutant(
         "code behind a link is no code",

@@ -47,11 +47,18 @@ MUTANTS = (
         "test_where_somebody_commits_while_rows_are_read_the_table_is_looked_at_once_more",
     ),
     Mutant(
+        "each append of others has all rows of an upsert located once more",
+        "isotherm_ingest/tables/java_table.py",
+        'if snapshot.operation() != "append":',
+        "if True:",
+        "ingest/tables/test_upsert_races.py::test_who_takes_files_away_after_the_table_was_loaded_is_seen",
+    ),
+    Mutant(
         "whether an upsert was overtaken is told by the table as it was loaded",
         "isotherm_ingest/tables/upsert.py",
         "        self._java.refresh()\n",
         "",
-        "ingest/tables/test_upsert_races.py::test_who_commits_after_the_table_was_loaded_is_seen",
+        "ingest/tables/test_upsert_races.py::test_who_takes_files_away_after_the_table_was_loaded_is_seen",
     ),
     Mutant(
         "a table that is looked at once more counts as a commit that was lost",

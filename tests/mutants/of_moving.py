@@ -14,8 +14,8 @@ MUTANTS = (
     Mutant(
         "a file is taken whose rows go where writers are",
         MOVABLE,
-        "return outputs if take.not_into.keys().isdisjoint(outputs) else _Stays.HOT",
-        "return outputs",
+        "return found if isinstance(found, _Stays) or take.not_into.keys().isdisjoint(found) else _Stays.HOT",
+        "return found",
         FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
     ),
     Mutant(
@@ -34,9 +34,9 @@ MUTANTS = (
     ),
     Mutant(
         "a writer in the day holds up what may be done to an hour in its own spec",
-        "service/jobs/compactions.py",
-        "of_move(refusal) if job.outputs else refusal",
-        "refusal",
+        "service/jobs/cancelled_by_writers.py",
+        "return Refusal(Reason.OUTPUT_SPEC, ",
+        "return Refusal(Reason.CANCELLED, ",
         JOBS + "test_a_writer_in_the_day_keeps_no_hour_from_being_compacted_in_its_own_spec",
     ),
     Mutant(
@@ -47,11 +47,25 @@ MUTANTS = (
         VERDICTS + "test_a_move_of_one_file_has_its_turn",
     ),
     Mutant(
-        "rows without a value are taken that go where writers are",
-        MOVABLE,
-        "return _Stays.HOT if WITHOUT_VALUE in take.not_into else [WITHOUT_VALUE]",
-        "return [WITHOUT_VALUE]",
-        FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
+        "a job whose rows go where a writer has come is bound again and again",
+        "service/jobs/beginning_compactions.py",
+        "if times >= BOUND_AGAIN or hot.keys() <= take.not_into.keys():",
+        "if False:",
+        JOBS + "test_a_day_that_turns_hot_while_an_hour_is_bound_ends_it_at_once",
+    ),
+    Mutant(
+        "a writer who comes back to an hour says only that it is not moved",
+        "service/jobs/cancelled_by_writers.py",
+        "if read in touched.partitions:",
+        "if False:",
+        JOBS + "test_a_writer_in_the_hour_itself_makes_it_wait_altogether",
+    ),
+    Mutant(
+        "what was hot before is found out by binding",
+        "service/jobs/beginning_compactions.py",
+        "dict.fromkeys(self.fold.hot_ones(request.table.uuid), WAS_HOT)",
+        "{}",
+        JOBS + "test_a_day_that_stays_hot_keeps_its_own_rows_alone",
     ),
     Mutant(
         "of several partitions rows are written as they come",
@@ -119,8 +133,8 @@ MUTANTS = (
     Mutant(
         "files with rows of today are moved",
         MOVABLE,
-        "told.last_ms >= take.before_ms",
-        "told.first_ms >= take.before_ms",
+        "told.last_ms >= before_ms",
+        "told.first_ms >= before_ms",
         FILES + "test_files_with_rows_of_a_time_that_is_not_over_stay",
     ),
     Mutant(
@@ -196,8 +210,8 @@ MUTANTS = (
     Mutant(
         "the last look asks only about the partition that is read",
         "service/jobs/last_look.py",
-        "hot = of_output or self.verdicts",
-        "hot = self.verdicts",
+        "return None if of_output is None else Refusal(Reason.OUTPUT_SPEC, of_output)",
+        "return None",
         JOBS + "test_an_intent_on_a_day_ends_what_would_go_there",
     ),
     Mutant(

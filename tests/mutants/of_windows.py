@@ -260,6 +260,13 @@ MUTANTS = (
         ASKING + "test_writers_for_whom_slots_were_left_in_vain_are_asked_ever_more_rarely",
     ),
     Mutant(
+        "who answers late counts as gone",
+        "service/rounds/asking_windows.py",
+        "            self._unanswered.pop(table.uuid, None)  # who answers late is not gone\n",
+        "",
+        ASKING + "test_who_answers_late_is_not_held_for_gone",
+    ),
+    Mutant(
         "writers that were away once are held for such when they go again",
         "service/rounds/asking_windows.py",
         "            self._unanswered.pop(uuid, None)\n",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import isotherm
-from isotherm.runtime.code_on_disk import code_of_ours, code_on_disk, is_other_code
+from isotherm.runtime.code_on_disk import CHANGING, code_of_ours, code_on_disk, is_other_code
 
 
 @pytest.mark.parametrize("suffix", ["py", "pyc"])
@@ -92,3 +92,27 @@ def test_where_no_file_can_be_opened_nobody_says_that_another_version_was_instal
     monkeypatch.setattr(Path, "read_bytes", short)
 
     assert not is_other_code()
+
+
+def test_links_in_a_circle_are_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "one.py").write_text("x = 1")
+    for name in ("up", "again"):
+        (tmp_path / "core" / name).symlink_to(tmp_path)
+    monkeypatch.setattr(isotherm, "__path__", [str(tmp_path)])
+    opened = []
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path) or read(path))
+
+    assert code_on_disk() not in {"", CHANGING}
+    assert opened == [tmp_path / "core" / "one.py"]
+
+
+def test_code_that_cannot_be_read_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+
+    with pytest.raises(ImportError, match=r"cannot be read: .*Permission denied"):
+        code_of_ours()

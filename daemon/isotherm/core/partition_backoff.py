@@ -1,7 +1,5 @@
 """After a job that failed: whether its partition waits, for how long, and whether it is to blame. No clock, no I/O."""
 
-from dataclasses import replace
-
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import NOTHING_READ, JobRead
@@ -60,15 +58,6 @@ so that a job which never fits between two writes is not begun for ever."""
 IN_VAIN_PART = 24
 """The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that; of a day at least, where
 there was nothing to do, and of a day, where nothing could be moved into another partition spec."""
-
-
-MOVED_IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT})
-"""Ends of a job that moves rows into another partition spec which say nothing of what it could do in its own."""
-
-
-def of_move(refusal: Refusal) -> Refusal:
-    """What the end of a job that moves rows into another partition spec says of its partition: its files stay, for now."""
-    return replace(refusal, reason=Reason.OUTPUT_SPEC) if refusal.reason in MOVED_IN_VAIN else refusal
 
 
 def setback(

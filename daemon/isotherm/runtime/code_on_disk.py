@@ -43,14 +43,19 @@ def _paths(root: Path) -> list[Path]:
     def give_up(err: OSError) -> None:
         raise err
 
-    return sorted(
-        Path(folder, name)
-        for folder, _, names in os.walk(root, onerror=give_up, followlinks=True)
-        if Path(folder).name != "__pycache__"
-        for name in names
-        if Path(name).suffix in {".py", ".pyc"}
-        and not name.startswith(".")  # an editor's, or another system's
-    )
+    found, seen = [], {os.path.realpath(root)}
+    for folder, below, names in os.walk(root, onerror=give_up, followlinks=True):
+        below[:] = [one for one in below if one != "__pycache__"]
+        where = {one: os.path.realpath(Path(folder, one)) for one in below}
+        below[:] = [one for one in below if where[one] not in seen]  # links may lead in a circle
+        seen |= set(where.values())
+        # What begins with a dot is an editor's, or another system's.
+        found += [
+            Path(folder, name)
+            for name in names
+            if Path(name).suffix in {".py", ".pyc"} and not name.startswith(".")
+        ]
+    return sorted(found)
 
 
 def code_of_ours() -> str:
@@ -60,7 +65,10 @@ def code_of_ours() -> str:
         ImportError: nothing is found, as in an archive: an upgrade would go unnoticed, and nothing may run like that. Or files come
             and go just now: what was imported may be of two versions.
     """
-    found = code_on_disk()
+    try:
+        found = code_on_disk()
+    except OSError as err:
+        raise ImportError(f"the code of isotherm cannot be read: {err}") from err
     if found == CHANGING:
         raise ImportError(f"isotherm is being installed just now in {isotherm.__path__[0]}: start again")
     if not found:

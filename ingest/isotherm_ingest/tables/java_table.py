@@ -105,11 +105,15 @@ class JavaTable:
         self.table.refresh()
         self._check_same()
 
-    @property
-    def head(self) -> int | None:
-        """The current snapshot of main, as the table was loaded here, or refreshed."""
+    def has_lost_files_since(self, head: int | None) -> bool:
+        """Whether a commit since a snapshot may have taken files away: each but an append, and a history without that snapshot."""
         snapshot = self.table.currentSnapshot()
-        return None if snapshot is None else int(snapshot.snapshotId())
+        while snapshot is not None and int(snapshot.snapshotId()) != head:
+            if snapshot.operation() != "append":
+                return True
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self.table.snapshot(parent)
+        return snapshot is None and head is not None
 
     @property
     def properties(self) -> dict[str, str]:

@@ -94,9 +94,9 @@ class Upsert:
         self._java.close()
 
     def is_overtaken(self) -> bool:
-        """Ask the catalog whether somebody has committed to the table since it was looked at, as maintenance may."""
+        """Ask the catalog whether somebody may have moved rows of the table since it was looked at, as maintenance does."""
         self._java.refresh()
-        return self._java.head != self._now.head
+        return self._java.has_lost_files_since(self._now.head)
 
     @cached_property
     def _rows(self) -> list[Any]:

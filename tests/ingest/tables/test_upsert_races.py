@@ -104,17 +104,26 @@ def test_a_table_that_was_rolled_back_meanwhile_is_read_again(mirror):
     refused(mirror, [Delete(2)], STEPS[2], lambda: mirror.spark.sql(back))
 
 
-@pytest.mark.parametrize("theirs", ["INSERT INTO {} VALUES (77, 'theirs', NULL, NULL)", None])
-def test_who_commits_after_the_table_was_loaded_is_seen(mirror, theirs):
-    """The writer asks once more when its intent stands; where nobody came in between, it goes on with what it has loaded."""
+@pytest.mark.parametrize(
+    ("theirs", "is_overtaken"),
+    [
+        (None, False),
+        ("INSERT INTO {} VALUES (77, 'theirs', NULL, NULL)", False),
+        ("DELETE FROM {} WHERE id = 8", True),
+    ],
+)
+def test_who_takes_files_away_after_the_table_was_loaded_is_seen(mirror, theirs, is_overtaken):
+    """The writer asks once more when its intent stands. Where files were only added, it goes on with what it has loaded."""
     attempt = mirror.attempt(*mirror.prepared([Put(1, {"name": "ours"})]))
     try:
         if theirs:
             mirror.spark.sql(theirs.format(mirror.spark_name))
-        assert attempt.is_overtaken() == bool(theirs)
-        if not theirs:
+        assert attempt.is_overtaken() == is_overtaken
+        if not is_overtaken:
             attempt.write(attempt.locate(), mirror.summary(), lambda _: None)
-            mirror.fold([Put(1, {"name": "ours"})])
     finally:
         attempt.close()
-    assert mirror.expected() == mirror.found() or theirs
+    mirror.fold([] if is_overtaken else [Put(1, {"name": "ours"})])
+    more = [Delete(8)] if is_overtaken else [Put(77, {"name": "theirs"})] if theirs else []
+    mirror.fold(more)
+    assert mirror.expected() == mirror.found()

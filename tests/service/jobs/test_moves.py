@@ -185,7 +185,7 @@ def test_an_intent_on_a_day_ends_what_would_go_there(tmp_path, named, is_refused
     service.compactions.finish()
 
     (operation,) = service.ledger.operations()
-    assert operation.reason == ("hot" if is_refused else "committed"), operation
+    assert operation.reason == ("output_spec" if is_refused else "committed"), operation
     assert older(table) == ({hour(1)} if is_refused else set())
 
 
@@ -202,7 +202,7 @@ def test_a_writer_in_a_day_ends_the_job_that_runs(tmp_path):
 
     assert 0 == len(service.compactions)
     (operation,) = service.ledger.operations()
-    assert "cancelled" == operation.reason
+    assert "output_spec" == operation.reason
 
 
 def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
@@ -287,8 +287,49 @@ def test_a_writer_in_the_day_keeps_no_hour_from_being_compacted_in_its_own_spec(
     lab.topic.messages.append(intent_on(table, day(0)))
     settle(service)
 
-    assert ["cancelled", "committed"] == sorted(one.reason for one in service.ledger.operations())
+    assert ["committed", "output_spec"] == sorted(one.reason for one in service.ledger.operations())
     assert 1 == lab.scan()[hour(1)].data_total.files
+    service.stop()
+
+
+def test_a_writer_in_the_hour_itself_makes_it_wait_altogether(tmp_path):
+    """Its other jobs would be in vain, too."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, *[1] * 5)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    service = started(lab)
+    until_a_job_runs(service)
+    service.compactions.cancel_touched([Touched(uuid_of(table), frozenset([hour(1), day(0)]))])
+    settle(service)
+
+    assert ["cancelled"] == [one.reason for one in service.ledger.operations()]
+    assert decision(service, table, hour(1)).why.startswith("waits (cancelled: ")
+    service.stop()
+
+
+def test_a_day_that_turns_hot_while_an_hour_is_bound_ends_it_at_once(tmp_path):
+    """The key tells the day: to bind it once more would give the same job."""
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1)
+    lab.append(table, 9 * DAY)
+    lab.append(table, 9 * DAY)
+    service = started(lab)
+    bindings, begin = [], service.maintainer.start_binding
+
+    def start_binding(*asked, **more):
+        if not bindings:
+            lab.topic.messages.append(intent_on(table, day(0)))
+        bindings.append(asked)
+        begin(*asked, **more)
+
+    service.maintainer.start_binding = start_binding
+    settle(service)
+
+    assert 2 >= len(bindings)
+    assert ["output_spec"] == [one.reason for one in service.ledger.operations()]
+    assert 0 == len(service.compactions)
+    assert older(table) == {hour(1)}
     service.stop()
 
 

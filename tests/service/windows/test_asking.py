@@ -136,6 +136,22 @@ def test_writers_for_whom_slots_were_left_in_vain_are_asked_ever_more_rarely(sho
     assert waits == [REST, 2 * REST, 4 * REST]
 
 
+def test_who_answers_late_is_not_held_for_gone(shop, daemon):
+    """A writer with long batches: its grants are closed at once, and it is asked anew."""
+    asked(shop, daemon)
+    for _ in range(2):
+        in_vain(shop, daemon)
+        waited(shop, daemon)
+    late = shop.said(WindowRequested)[-1]
+    in_vain(shop, daemon)
+    shop.grant(late)
+    turns(daemon)
+    waited(shop, daemon)
+    in_vain(shop, daemon)
+
+    assert waited(shop, daemon) == REST
+
+
 def test_who_has_answered_since_is_not_held_for_gone(shop, daemon):
     asked(shop, daemon)
     for _ in range(2):

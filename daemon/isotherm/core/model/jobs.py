@@ -48,7 +48,7 @@ class Take:
     """Those alone of other partition specs: what is written of them is of this one. None: of the spec of what is read."""
     before_ms: int | None = None
     """Of those the ones of which all rows lie before this event time. None: all."""
-    not_into: Mapping[PartitionKey, str] = field(default_factory=dict)
+    not_into: Mapping[PartitionKey, str] = field(default_factory=dict, hash=False)
     """And of which none goes into one of these partitions, which are hot, each with why."""
 
     @property

@@ -101,11 +101,19 @@ def _outputs(
     field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, take: Take
 ) -> Sequence[PartitionKey] | _Stays:
     """The partitions into which the rows of one file go."""
+    found = _as_told(field, told, by_key, take.before_ms)
+    return found if isinstance(found, _Stays) or take.not_into.keys().isdisjoint(found) else _Stays.HOT
+
+
+def _as_told(
+    field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, before_ms: int | None
+) -> Sequence[PartitionKey] | _Stays:
+    """The same, hot or not."""
     if told.has_none and by_key is None:
-        return _Stays.HOT if WITHOUT_VALUE in take.not_into else [WITHOUT_VALUE]
+        return [WITHOUT_VALUE]
     if told.first_ms is None or told.last_ms is None:
         return _Stays.UNKNOWN if by_key is None else by_key
-    if take.before_ms is not None and told.last_ms >= take.before_ms:
+    if before_ms is not None and told.last_ms >= before_ms:
         return _Stays.YOUNG
     first, last = ordinal(told.first_ms, field), ordinal(told.last_ms, field)
     if not 0 <= last - first < MAX_OUTPUTS:
@@ -114,8 +122,7 @@ def _outputs(
     if by_key is not None:
         # Where they speak against each other, a row says which of them is wrong.
         return [key for key in by_rows if key in set(by_key)] or by_key
-    outputs = [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
-    return outputs if take.not_into.keys().isdisjoint(outputs) else _Stays.HOT
+    return [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
 
 
 def _refusal(staying: Sequence[_Stays], take: Take) -> Refusal:

@@ -43,6 +43,10 @@ from isotherm.service.topics.holds import Holds
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
+BOUND_AGAIN = 3
+"""So often a job is bound once more, because where its rows go turned out to be hot: each time its manifests are read."""
+WAS_HOT = "it was hot when it was decided last"
+
 
 @dataclass(slots=True, kw_only=True)
 class BeginningCompactions(RunningCompactions):
@@ -73,8 +77,11 @@ class BeginningCompactions(RunningCompactions):
         if row is None or resolved is None or row.state.head is None:
             return False
         operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
-        decision = request.decision
-        return self._begin(operation, decision.take or Take(), resolved.policy.compact, decision.window_id)
+        take, window_id = request.decision.take or Take(), request.decision.window_id
+        if take.before_ms is not None:
+            # Where its rows go is known once it is bound. Of what was hot before it need not be asked then.
+            take = replace(take, not_into=dict.fromkeys(self.fold.hot_ones(request.table.uuid), WAS_HOT))
+        return self._begin(operation, take, resolved.policy.compact, window_id)
 
     def _begin(self, operation: Operation, take: Take, compact: Compact, window_id: str) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
@@ -132,6 +139,7 @@ class BeginningCompactions(RunningCompactions):
                 self._tenures.pop(job_id, None)
                 self._beside.discard(job_id)
                 self._windowed.pop(job_id, None)
+                self._bound_again.pop(job_id, None)
                 self._touch(operation)
         return started
 
@@ -168,15 +176,19 @@ class BeginningCompactions(RunningCompactions):
         self, hot: Mapping[PartitionKey, str], operation: Operation, loaded: LoadedTable, take: Take
     ) -> bool:
         """Bind once more, without files whose rows go into these partitions: where they go was not known before."""
-        row, key = self.fold.table(operation.table.uuid), operation.partition
+        uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
+        row, times = self.fold.table(uuid), self._bound_again.get(job_id, 0)
         resolved = None if row is None else self.verdicts.policy_of(row)
-        if resolved is None or key is None:
-            return self._start(
-                operation, loaded, take, Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
+        if resolved is None or key is None or resolved.policy.hash != operation.policy_hash:
+            why = (
+                self.verdicts.not_maintained(row) if resolved is None else "its policy was changed meanwhile"
             )
-        take = replace(take, not_into={**take.not_into, **hot})
-        self._binding[operation.job_id] = (operation, loaded, take)
+            return self._start(operation, loaded, take, Refusal(Reason.POLICY, why))
+        if times >= BOUND_AGAIN or hot.keys() <= take.not_into.keys():
+            return self._start(operation, loaded, take, Refusal(Reason.OUTPUT_SPEC, next(iter(hot.values()))))
+        take = replace(take, not_into={**hot, **take.not_into})
         self._bind(loaded, key, operation, take, resolved.policy.compact)
+        self._binding[job_id], self._bound_again[job_id] = (operation, loaded, take), times + 1
         return False
 
     def _set_back(self, operation: Operation, refusal: Refusal, read: JobRead = NOTHING_READ) -> None:
@@ -198,4 +210,5 @@ class BeginningCompactions(RunningCompactions):
         self._tenures.pop(job_id, None)
         self._beside.discard(job_id)
         self._windowed.pop(job_id, None)
+        self._bound_again.pop(job_id, None)
         return self._rewrites.pop(job_id, None)

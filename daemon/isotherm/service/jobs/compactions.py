@@ -19,7 +19,6 @@ from isotherm.core.model.jobs import (
     Swap,
 )
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.partition_backoff import of_move
 from isotherm.service.jobs.beginning_compactions import BeginningCompactions
 from isotherm.service.jobs.cancelled_by_writers import disturbance
 from isotherm.service.jobs.job_progress import JobProgress
@@ -144,7 +143,6 @@ class Compactions(BeginningCompactions):
             loaded = self.own_commits.found(operation.table)
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
             refusal = Refusal(outcome.reason, outcome.why)
-            refusal = of_move(refusal) if job.outputs else refusal
             if refusal.reason is Reason.MISMATCH:
                 self.holds.halt(operation.table, refusal)
             else:
@@ -167,7 +165,8 @@ class Compactions(BeginningCompactions):
         for one in touched:
             for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:
                 is_beside = operation.job_id in self._beside
-                if (ended := disturbance(one, self._touched(operation), is_beside=is_beside)) is not None:
+                mine = self._touched(operation)
+                if (ended := disturbance(one, mine, operation.partition, is_beside=is_beside)) is not None:
                     self._cancel(operation, ended)
 
     def _touched(self, operation: Operation) -> Collection[PartitionKey | None]:

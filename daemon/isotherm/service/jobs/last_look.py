@@ -124,15 +124,17 @@ class LastLook:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or job.is_on_manifests:
             return None
-        of_output = next((why for _, why in self.verdicts.hot_outputs(row, job, resolved.policy)), None)
-        hot = of_output or self.verdicts.why_hot(
+        hot = self.verdicts.why_hot(
             row,
             job.partition,
             resolved.policy,
             beside_appends=job.beside_appends,
             window_id=job.window_id,
         )
-        return None if hot is None else Refusal(Reason.HOT, hot)
+        if hot is not None:
+            return Refusal(Reason.HOT, hot)
+        of_output = next((why for _, why in self.verdicts.hot_outputs(row, job, resolved.policy)), None)
+        return None if of_output is None else Refusal(Reason.OUTPUT_SPEC, of_output)
 
     def _save(self, messages: Sequence[Message], cancel: Cancel) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""

@@ -21,6 +21,8 @@ class RunningCompactions:
 
     _binding: dict[str, tuple[Operation, LoadedTable, Take]] = field(default_factory=dict)
     """By job id: what is being bound to its files, and what it is to take."""
+    _bound_again: dict[str, int] = field(default_factory=dict)
+    """By job id: how often it was bound once more."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
     _tenures: dict[str, int | None] = field(default_factory=dict)
     """By job id: the tenure of its table under which it began."""

@@ -209,6 +209,7 @@ class Windows:
         """Go on with every window: open it, begin what is due in it, close it, or ask once more."""
         for grant in self.book.granted_in_vain(CLOSED_AT_ONCE):
             table = TableId(grant.table_uuid, grant.table)
+            self._unanswered.pop(table.uuid, None)  # who answers late is not gone
             self._publish(self._closing(table, grant.window_id, WindowEnd.LATE))
         for window in self.book:
             uuid, name = window.table.uuid, window.table.name

@@ -158,6 +158,11 @@ class Partitions(Part):
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
+    def hot_ones(self, uuid: str) -> list[PartitionKey]:
+        """The keys of all partitions that were hot when they were decided last."""
+        rows = self.db.execute("SELECT key FROM partitions WHERE uuid = ? AND verdict = 'hot'", (uuid,))
+        return [PartitionKey(key) for (key,) in rows]
+
     def due_since(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
         """Since when some partitions have waited for their turn; those that do not are left out."""
         rows = self.db.execute(
