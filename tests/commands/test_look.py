@@ -106,7 +106,7 @@ def test_a_table_that_is_named_is_told_of_whatever_it_suffers(look):
     result = look("shop.few")
 
     assert result.exit_code == 0
-    assert "nothing to gain: a full scan opens 2 files" in " ".join(result.stdout.split())
+    assert "nothing to gain by compaction: a full scan opens 2 files" in " ".join(result.stdout.split())
     assert "shop.many" not in result.stdout
 
 

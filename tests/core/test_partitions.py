@@ -90,3 +90,13 @@ def test_of_long_keys_no_label_is_kept():
     assert label(of_long, fields) == f"ts_identity={long}"
     assert label(of_short, fields) is label(of_short, fields)
     assert label(of_long, fields) is not label(of_long, fields)
+
+
+def test_a_value_writes_no_line_of_its_own():
+    """It may be any text, and stands in tables on terminals."""
+    field = PartitionField(1000, "region", "identity", "string")
+
+    assert (
+        label(partition_key({1000: "eu\nshop.orders  9 clean"}), (field,))
+        == r"region=eu\nshop.orders  9 clean"
+    )

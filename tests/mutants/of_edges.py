@@ -17,6 +17,20 @@ ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_see
 MUTANTS = (
     # What the demo's witness has not seen
     Mutant(
+        "of a table that nobody can commit to files are rewritten",
+        "iceberg/unsupported.py",
+        "    if why := _garbage(metadata):\n",
+        '    if why := "":\n',
+        "iceberg/test_unsupported.py::test_a_table_that_nobody_can_commit_to_is_bound_to_no_job_and_says_why",
+    ),
+    Mutant(
+        "a partition's value writes a line of its own",
+        "core/partitions.py",
+        'printable("/".join(parts)) or',
+        '"/".join(parts) or',
+        "core/test_partitions.py::test_a_value_writes_no_line_of_its_own",
+    ),
+    Mutant(
         "the demo's witness takes what came after a gap for all that came",
         "demo/witness.py",
         "return snapshot.sequence_number != newest + 1",

@@ -51,7 +51,7 @@ MUTANTS = (
         "service/jobs/beginning_compactions.py",
         "if times >= BOUND_AGAIN or hot.keys() <= take.not_into.keys():",
         "if False:",
-        JOBS + "test_a_day_that_turns_hot_while_an_hour_is_bound_ends_it_at_once",
+        JOBS + "test_where_a_writer_comes_to_one_day_after_another_a_job_is_bound_a_few_times_at_most",
     ),
     Mutant(
         "a writer who comes back to an hour says only that it is not moved",
@@ -65,7 +65,7 @@ MUTANTS = (
         "service/jobs/beginning_compactions.py",
         "dict.fromkeys(self.fold.hot_ones(request.table.uuid), WAS_HOT)",
         "{}",
-        JOBS + "test_a_day_that_stays_hot_keeps_its_own_rows_alone",
+        JOBS + "test_what_was_hot_before_is_not_found_out_by_binding",
     ),
     Mutant(
         "of several partitions rows are written as they come",

@@ -86,7 +86,7 @@ def gains(found: Examination) -> Iterable[str]:
     if has_gain:
         yield f"at once: {_gain_text(found.at_once)}"
     elif not found.never_cold:
-        yield f"nothing to gain: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
+        yield f"nothing to gain by compaction: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
     if has_gain and found.in_the_end.work != found.at_once.work:
         yield f"once its partitions are cold: {_gain_text(found.in_the_end)}"
     if found.never_cold:
@@ -98,6 +98,6 @@ def gains(found: Examination) -> Iterable[str]:
 
 def _gain_text(gain: Gain) -> str:
     if not gain.work.jobs:
-        return "nothing is due"
+        return "no compaction is due"
     jobs, read = counted(gain.work.jobs, "job"), size_text(gain.work.bytes)
     return f"{jobs} would read {read}; then a full scan opens {counted(gain.files, 'file')}"

@@ -12,6 +12,7 @@ from functools import lru_cache
 from isotherm.contract.identity import PartitionKey, Scalar, partition_values
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.units import DAY_MS, HOUR_MS
+from isotherm.runtime.text import printable
 
 FARTHEST_MS = 10**15
 """Some thirty thousand years: a number beyond is held in another unit than the policy says, and is no time."""
@@ -54,7 +55,8 @@ def _label(key: PartitionKey, fields: tuple[PartitionField, ...]) -> str:
         _field_label(names.get(field_id), field_id, value)
         for field_id, value in partition_values(key).items()
     ]
-    return "/".join(parts) or "(all)"
+    # A value may be any text: one with a line break would write a line of its own.
+    return printable("/".join(parts)) or "(all)"
 
 
 def _field_label(field: PartitionField | None, field_id: int, value: Scalar) -> str:

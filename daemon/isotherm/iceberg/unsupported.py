@@ -1,7 +1,9 @@
 """What of a table keeps its rows from being rewritten, as far as its metadata tells."""
 
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType, UnknownType
+from pyiceberg.utils.properties import property_as_int
 
 from isotherm.core.model.tables import COMPACTED
 from isotherm.iceberg.row_ids import FIELDS
@@ -16,7 +18,20 @@ def unsupported(metadata: TableMetadata) -> str:
     """Why nothing of a table can be compacted yet, or nothing where it can."""
     if metadata.format_version not in COMPACTED:
         return f"format version {metadata.format_version} is followed, not yet rewritten"
+    if why := _garbage(metadata):
+        return why
     return _of_version_3(metadata) if isinstance(metadata, TableMetadataV3) else ""
+
+
+def _garbage(metadata: TableMetadata) -> str:
+    """That a property which whoever commits must read is no number: no commit comes through, and each would leave its files."""
+    name = TableProperties.METADATA_PREVIOUS_VERSIONS_MAX
+    try:
+        property_as_int(metadata.properties, name)
+    except ValueError:
+        said = metadata.properties[name][:MOST_SAID]
+        return f"the table's property {name} is {said!r}, which is no number, so no commit comes through: mend it"
+    return ""
 
 
 def _of_version_3(metadata: TableMetadataV3) -> str:

@@ -6,6 +6,7 @@ What a bad file is told is worded in `validation_errors`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -190,9 +191,15 @@ def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
 
 def line_of(text: str, path: tuple[str | int, ...]) -> int:
     """The line, from 1, at which a part of a good file stands: `("tests", 2)`."""
+    return locate(_composed(text), path)[0]
+
+
+@lru_cache(maxsize=1)
+def _composed(text: str) -> Any:
+    """The nodes of a good file: each of its three hundred tests is asked for its line."""
     loader = _SafeLoader(text)
     try:
-        return locate(loader.get_single_node(), path)[0]
+        return loader.get_single_node()
     finally:
         loader.dispose()
 

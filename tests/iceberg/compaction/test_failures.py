@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.failures import damaged
 from isotherm.iceberg.compaction.process_executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet.table_description import described
@@ -176,3 +178,10 @@ def test_a_rewrite_that_takes_too_much_memory_ends_alone_and_says_so(
     executor.start(job, description, catalog.properties)
     assert isinstance(finished(executor, job), Rewrite)
     executor.stop()
+
+
+def test_a_manifest_that_cannot_be_read_is_damage_and_no_mistake_of_ours() -> None:
+    broken = damaged("the manifests of t", UnreadableError("cut off"))
+
+    assert broken.refusal == Refusal(Reason.CORRUPT_FILE, "the manifests of t: cut off")
+    assert damaged("it", KeyError("x")).refusal.reason is Reason.UNEXPECTED

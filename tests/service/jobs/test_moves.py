@@ -19,6 +19,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.planner.plan import plan
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.runtime.clock import now_ms
+from isotherm.service.jobs.beginning_compactions import BOUND_AGAIN
 from isotherm.service.topics.events_to_state import Touched
 from support.audited import history
 from support.lab import (
@@ -292,6 +293,54 @@ def test_a_writer_in_the_day_keeps_no_hour_from_being_compacted_in_its_own_spec(
     service.stop()
 
 
+def bindings_of(service, meanwhile=lambda _: None):
+    """What is bound from now on, job by job; something else happens before each."""
+    found, begin = [], service.maintainer.start_binding
+
+    def start_binding(loaded, partition, job_id, *asked, **more):
+        meanwhile(len(found))
+        found.append(job_id)
+        begin(loaded, partition, job_id, *asked, **more)
+
+    service.maintainer.start_binding = start_binding
+    return found
+
+
+def test_what_was_hot_before_is_not_found_out_by_binding(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, 1, 30, 50, spec=UNPARTITIONED_PARTITION_SPEC)
+    for at in (31, 9 * DAY, 9 * DAY):
+        lab.append(table, at)
+    lab.topic.messages.append(intent_on(table, day(1, 1000)))
+    service = started(lab)
+    bindings = bindings_of(service)
+    settle(service)
+
+    assert older(table) == {UNPARTITIONED}
+    assert len(set(bindings)) == len(bindings) == len(service.ledger.operations())
+    service.stop()
+
+
+def test_where_a_writer_comes_to_one_day_after_another_a_job_is_bound_a_few_times_at_most(tmp_path):
+    lab = Lab(tmp_path, MOVING)
+    table = by_days(lab, *range(1, 10 * DAY, DAY), spec=UNPARTITIONED_PARTITION_SPEC)
+    for at in (19 * DAY, 19 * DAY):
+        lab.append(table, at)
+    service = started(lab)
+
+    def comes(number):
+        lab.topic.messages.append(intent_on(table, *(day(one, 1000) for one in range(number + 1))))
+        service.compactions.hear(service.intake.take(service.events.poll(0)))
+
+    bindings = bindings_of(service, comes)
+    settle(service)
+
+    (operation,) = (one for one in service.ledger.operations() if one.job_id == bindings[0])
+    assert ("output_spec", 1 + BOUND_AGAIN) == (operation.reason, bindings.count(bindings[0]))
+    assert 0 == len(service.compactions)
+    service.stop()
+
+
 def test_a_writer_in_the_hour_itself_makes_it_wait_altogether(tmp_path):
     """Its other jobs would be in vain, too."""
     lab = Lab(tmp_path, MOVING)
@@ -315,15 +364,9 @@ def test_a_day_that_turns_hot_while_an_hour_is_bound_ends_it_at_once(tmp_path):
     lab.append(table, 9 * DAY)
     lab.append(table, 9 * DAY)
     service = started(lab)
-    bindings, begin = [], service.maintainer.start_binding
-
-    def start_binding(*asked, **more):
-        if not bindings:
-            lab.topic.messages.append(intent_on(table, day(0)))
-        bindings.append(asked)
-        begin(*asked, **more)
-
-    service.maintainer.start_binding = start_binding
+    bindings = bindings_of(
+        service, lambda number: number or lab.topic.messages.append(intent_on(table, day(0)))
+    )
     settle(service)
 
     assert 2 >= len(bindings)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
+from isotherm.clients.manifests.avro import UnreadableError
 from isotherm.clients.retries import is_transient
 from isotherm.core.model.refusals import Reason, RefusalError
 
@@ -51,4 +52,6 @@ def damaged(what: str, err: Exception) -> DamagedError:
     """That something is missing, or is not what it should be."""
     if isinstance(err, OSError):
         return DamagedError(Reason.STORAGE, f"{what}: {err}")
+    if isinstance(err, UnreadableError):
+        return DamagedError(Reason.CORRUPT_FILE, f"{what}: {err}")
     return DamagedError(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")
