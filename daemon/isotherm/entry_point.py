@@ -14,7 +14,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     if "run" in sys.argv:
         # What lies there now, not what lies there once everything is imported: an upgrade may come in between.
-        import isotherm.runtime.code_on_disk  # noqa: F401
+        try:
+            import isotherm.runtime.code_on_disk  # noqa: F401
+        except ImportError as err:
+            sys.exit(str(err))
     from isotherm.cli import main as run_command
 
     run_command()

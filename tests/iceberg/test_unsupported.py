@@ -19,7 +19,9 @@ def test_a_table_that_nobody_can_commit_to_is_bound_to_no_job_and_says_why(tmp_p
     metadata = table.refresh().metadata
     spoiled = metadata.model_copy(update={"properties": {**metadata.properties, NAME: "many"}})
 
-    said = f"the table's property {NAME} is 'many', which is no number, so no commit comes through: mend it"
+    said = (
+        f"the table's property {NAME} is 'many', which is no number, though whoever commits reads it: mend it"
+    )
     assert (unsupported(metadata), unsupported(spoiled)) == ("", said)
     refused = bind(
         spoiled,

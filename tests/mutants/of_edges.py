@@ -26,8 +26,8 @@ MUTANTS = (
     Mutant(
         "a partition's value writes a line of its own",
         "core/partitions.py",
-        'printable("/".join(parts)) or',
-        '"/".join(parts) or',
+        '"/".join(parts).translate(BREAKS)',
+        '"/".join(parts)',
         "core/test_partitions.py::test_a_value_writes_no_line_of_its_own",
     ),
     Mutant(

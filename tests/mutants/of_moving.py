@@ -14,8 +14,8 @@ MUTANTS = (
     Mutant(
         "a file is taken whose rows go where writers are",
         MOVABLE,
-        "return found if isinstance(found, _Stays) or take.not_into.keys().isdisjoint(found) else _Stays.HOT",
-        "return found",
+        "    return _Stays.HOT\n",
+        "    return outputs\n",
         FILES + "test_files_with_rows_of_a_partition_that_is_hot_stay",
     ),
     Mutant(
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         "a job whose rows go where a writer has come is bound again and again",
         "service/jobs/beginning_compactions.py",
-        "if times >= BOUND_AGAIN or hot.keys() <= take.not_into.keys():",
+        "if times >= BOUND_AGAIN:",
         "if False:",
         JOBS + "test_where_a_writer_comes_to_one_day_after_another_a_job_is_bound_a_few_times_at_most",
     ),
@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "the last look asks only about the partition that is read",
         "service/jobs/last_look.py",
-        "return None if of_output is None else Refusal(Reason.OUTPUT_SPEC, of_output)",
+        "return None if of_output is None else into_hot(*of_output, row.facts.fields)",
         "return None",
         JOBS + "test_an_intent_on_a_day_ends_what_would_go_there",
     ),

@@ -12,7 +12,6 @@ from functools import lru_cache
 from isotherm.contract.identity import PartitionKey, Scalar, partition_values
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.units import DAY_MS, HOUR_MS
-from isotherm.runtime.text import printable
 
 FARTHEST_MS = 10**15
 """Some thirty thousand years: a number beyond is held in another unit than the policy says, and is no time."""
@@ -38,6 +37,13 @@ class TimeSpan:
         return self.end_ms - self.start_ms
 
 
+BREAKS = {
+    number: chr(number).encode("unicode_escape").decode()
+    for number in (*range(32), *range(127, 160), 0x2028, 0x2029)
+}
+"""Control characters and line breaks, as they are written in a label."""
+
+
 def label(key: PartitionKey, fields: Iterable[PartitionField]) -> str:
     """The partition as people write it: `order_time_hour=2026-11-21-13`; parts are joined by a slash.
 
@@ -56,7 +62,8 @@ def _label(key: PartitionKey, fields: tuple[PartitionField, ...]) -> str:
         for field_id, value in partition_values(key).items()
     ]
     # A value may be any text: one with a line break would write a line of its own.
-    return printable("/".join(parts)) or "(all)"
+    text = "/".join(parts).translate(BREAKS)
+    return text or "(all)"
 
 
 def _field_label(field: PartitionField | None, field_id: int, value: Scalar) -> str:

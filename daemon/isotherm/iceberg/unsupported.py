@@ -30,7 +30,7 @@ def _garbage(metadata: TableMetadata) -> str:
         property_as_int(metadata.properties, name)
     except ValueError:
         said = metadata.properties[name][:MOST_SAID]
-        return f"the table's property {name} is {said!r}, which is no number, so no commit comes through: mend it"
+        return f"the table's property {name} is {said!r}, which is no number, though whoever commits reads it: mend it"
     return ""
 
 

@@ -26,6 +26,8 @@ def code_on_disk() -> str:
     """
     found = blake2b(digest_size=16)
     root = Path(isotherm.__path__[0])
+    if not root.is_dir():
+        return ""
     try:
         paths = _paths(root)
     except (FileNotFoundError, NotADirectoryError):  # a folder went while it was listed

@@ -460,7 +460,7 @@ def test_files_with_rows_of_a_partition_that_is_hot_stay(empty_catalog: Any) -> 
     none = moved(table, UNPARTITIONED, before_ms=2**60, not_into=hot)
     assert isinstance(none, Refusal)
     assert (
-        "2 files of older partition specs: 2 hold rows of partitions that are hot (a writer is there)"
+        "2 files of older partition specs: 2 hold rows of partitions that are hot (at_day=2026-01-02: a writer is there)"
         == none.why
     )
 

@@ -217,9 +217,8 @@ def test_where_files_go_is_asked_before_anything_is_read(tmp_path):
 
     (operation,) = service.ledger.operations()
     assert ("output_spec", 0) == (operation.reason, operation.bytes_read)
-    assert (
-        "1 hold rows of partitions that are hot (its rows go into at_day=2026-01-01: writer w means to write"
-        in (operation.outcome_why)
+    assert "1 hold rows of partitions that are hot (at_day=2026-01-01: writer w means to write" in (
+        operation.outcome_why
     )
     assert older(table) == {UNPARTITIONED}
 
@@ -400,7 +399,7 @@ def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
     assert rows(table)[: len(before)] == before
     asked = decision(service, table, hour(1))
     assert (
-        "it stays in an older partition spec: 1 files of older partition specs: 1 hold rows of partitions that are hot (its rows go into (all): it is not there yet"
+        "it stays in an older partition spec: 1 files of older partition specs: 1 hold rows of partitions that are hot ((all): it is not there yet"
         in asked.why
     )
     # It is asked again within a day, and rewritten for that no more.

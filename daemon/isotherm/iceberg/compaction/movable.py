@@ -18,6 +18,7 @@ from isotherm.core.model.jobs import Destination, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.older_specs import WITHOUT_VALUE, of_ordinals, only_field, ordinal, outputs_of
+from isotherm.core.partitions import label
 from isotherm.core.units import clock_text
 from isotherm.iceberg.compaction.job_files import in_order
 from isotherm.iceberg.compaction.names import destination
@@ -70,9 +71,15 @@ def movable(
     older = [
         entry for entry in live if entry.kind is FileKind.DATA and entry.spec_id != metadata.default_spec_id
     ]
-    each = ((entry, _outputs(field, told[entry.path], by_key, take)) for entry in sorted(older, key=in_order))
-    found, staying = _oldest(each, is_stopped)
-    return found or _refusal(staying, take)
+    each = [
+        (entry, _as_told(field, told[entry.path], by_key, take.before_ms))
+        for entry in sorted(older, key=in_order)
+    ]
+    found, staying = _oldest(((entry, _unless_hot(one, take)) for entry, one in each), is_stopped)
+    if found:
+        return found
+    all_of = (key for _, one in each if not isinstance(one, _Stays) for key in one)
+    return _refusal(staying, take, next((key for key in all_of if key in take.not_into), None), fields)
 
 
 def _oldest(
@@ -97,18 +104,17 @@ def _oldest(
     return found, staying
 
 
-def _outputs(
-    field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, take: Take
-) -> Sequence[PartitionKey] | _Stays:
-    """The partitions into which the rows of one file go."""
-    found = _as_told(field, told, by_key, take.before_ms)
-    return found if isinstance(found, _Stays) or take.not_into.keys().isdisjoint(found) else _Stays.HOT
+def _unless_hot(outputs: Sequence[PartitionKey] | _Stays, take: Take) -> Sequence[PartitionKey] | _Stays:
+    """The partitions into which the rows of one file go, if none of them is hot."""
+    if isinstance(outputs, _Stays) or take.not_into.keys().isdisjoint(outputs):
+        return outputs
+    return _Stays.HOT
 
 
 def _as_told(
     field: PartitionField, told: TimeRange, by_key: Sequence[PartitionKey] | None, before_ms: int | None
 ) -> Sequence[PartitionKey] | _Stays:
-    """The same, hot or not."""
+    """The partitions into which the rows of one file go, hot or not."""
     if told.has_none and by_key is None:
         return [WITHOUT_VALUE]
     if told.first_ms is None or told.last_ms is None:
@@ -125,13 +131,16 @@ def _as_told(
     return [*by_rows, WITHOUT_VALUE] if told.may_lack else by_rows
 
 
-def _refusal(staying: Sequence[_Stays], take: Take) -> Refusal:
-    """Why no file can be moved."""
+def _refusal(
+    staying: Sequence[_Stays], take: Take, hot: PartitionKey | None, fields: Sequence[PartitionField]
+) -> Refusal:
+    """Why no file can be moved. `hot`: one of the partitions that are, into which rows of theirs go."""
     if not staying:
         return Refusal(Reason.OUTPUT_SPEC, "no file of an older partition spec is in it")
-    before, hot = clock_text(take.before_ms or 0), next(iter(take.not_into.values()), "")
+    before = clock_text(take.before_ms or 0)
+    keeps = "" if hot is None else f"{label(hot, fields)}: {take.not_into[hot]}"
     parts = [
-        f"{count} {why.value.format(before=before, hot=hot)}"
+        f"{count} {why.value.format(before=before, hot=keeps)}"
         for why in _Stays
         if (count := staying.count(why))
     ]

@@ -23,7 +23,7 @@ from isotherm.core.policy.policy import Compact, Policy
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.deletions import Deletions
 from isotherm.service.jobs.granted_windows import GrantedWindows
-from isotherm.service.jobs.last_look import LastLook
+from isotherm.service.jobs.last_look import LastLook, into_hot
 from isotherm.service.jobs.operations import Operations, begun
 from isotherm.service.jobs.own_commits import OwnCommits
 from isotherm.service.jobs.running_compactions import RunningCompactions
@@ -184,10 +184,15 @@ class BeginningCompactions(RunningCompactions):
                 self.verdicts.not_maintained(row) if resolved is None else "its policy was changed meanwhile"
             )
             return self._start(operation, loaded, take, Refusal(Reason.POLICY, why))
-        if times >= BOUND_AGAIN or hot.keys() <= take.not_into.keys():
-            return self._start(operation, loaded, take, Refusal(Reason.OUTPUT_SPEC, next(iter(hot.values()))))
+        if times >= BOUND_AGAIN:
+            found = () if row is None else row.facts.fields
+            return self._start(operation, loaded, take, into_hot(*next(iter(hot.items())), found))
         take = replace(take, not_into={**hot, **take.not_into})
-        self._bind(loaded, key, operation, take, resolved.policy.compact)
+        try:
+            self._bind(loaded, key, operation, take, resolved.policy.compact)
+        except BaseException:
+            self.ledger.forget_operation(job_id)
+            raise
         self._binding[job_id], self._bound_again[job_id] = (operation, loaded, take), times + 1
         return False
 

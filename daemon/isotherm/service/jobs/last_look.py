@@ -5,12 +5,14 @@ judged with all that its writers have said. Whether this daemon still has the ta
 question is harmless, because a swap replaces exactly the files that were read, or fails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.partitions import label
 from isotherm.core.rewriters import why_not_converted
 from isotherm.service.clocks import Clocks
 from isotherm.service.jobs.table_ownership import MOVED, Owned
@@ -26,6 +28,11 @@ DRAIN_TIMEOUT_S = 5.0
 
 Cancel = Callable[[Taken], None]
 """Cancels the other jobs that new messages touch, and ends windows."""
+
+
+def into_hot(output: PartitionKey, why: str, fields: Iterable[PartitionField]) -> Refusal:
+    """That a job does not go on because one of the partitions into which it moves rows is hot."""
+    return Refusal(Reason.OUTPUT_SPEC, f"its rows go into {label(output, fields)}: {why}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,8 +140,8 @@ class LastLook:
         )
         if hot is not None:
             return Refusal(Reason.HOT, hot)
-        of_output = next((why for _, why in self.verdicts.hot_outputs(row, job, resolved.policy)), None)
-        return None if of_output is None else Refusal(Reason.OUTPUT_SPEC, of_output)
+        of_output = next(self.verdicts.hot_outputs(row, job, resolved.policy), None)
+        return None if of_output is None else into_hot(*of_output, row.facts.fields)
 
     def _save(self, messages: Sequence[Message], cancel: Cancel) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""

@@ -15,7 +15,6 @@ from isotherm.core.model.windows import Grant
 from isotherm.core.observations import TablePlanned
 from isotherm.core.older_specs import is_older, outputs_of
 from isotherm.core.partition_state import PartitionState
-from isotherm.core.partitions import label
 from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.expirable import reader_lags
@@ -291,7 +290,7 @@ class Verdicts:
         for key in job.outputs:
             hot = output_hot(key, states.get(key), around, policy.cold, now_ms, job.read_bytes)
             if hot is not None:
-                yield key, f"its rows go into {label(key, row.facts.fields)}: {hot.why}"
+                yield key, hot.why
 
     def report(self, row: TableRow, decided: Decided) -> TablePlanned:
         """How the table stands, for metrics."""
