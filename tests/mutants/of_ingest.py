@@ -24,6 +24,28 @@ OF_REFUSALS = "ingest/tables/test_refusals.py::"
 
 MUTANTS = (
     Mutant(
+        "a new partition that never had a leader is not waited for",
+        "isotherm_ingest/plan/topics.py",
+        "        if any(number < lowest and (self.name, number) not in self.through for number in listed):\n",
+        "        if False:\n",
+        "ingest/batches/test_growing_topics.py::"
+        "test_a_new_partition_that_never_had_a_leader_is_read_before_newer_ones",
+    ),
+    Mutant(
+        "a first message whose source is garbage speaks for its topic",
+        "isotherm_ingest/decode/debezium_json.py",
+        'if names_a_table(payload["source"]):',
+        "if True:",
+        "ingest/decode/test_samples.py::test_a_garbage_source_is_no_sample_where_there_is_another",
+    ),
+    Mutant(
+        "a source without a name speaks for its topic until a restart",
+        "isotherm_ingest/batches/routing.py",
+        'problem_of("no_schema", err), passes=True)\n        except SchemaError',
+        'problem_of("no_schema", err))\n        except SchemaError',
+        "ingest/batches/test_routing.py::test_a_source_without_a_name_is_learned_anew_with_the_next_batch",
+    ),
+    Mutant(
         "an intent names nothing until the old rows are found, however long that takes",
         "isotherm_ingest/tables/writer.py",
         "intent.renew(upsert.row_partitions)",
@@ -990,8 +1012,8 @@ MUTANTS = (
     Mutant(
         "a schema that came late is unknown until ingest starts again",
         "isotherm_ingest/batches/routing.py",
-        'problem_of("no_schema", err), passes=True)',
-        'problem_of("no_schema", err))',
+        'problem_of("no_schema", err), passes=True)\n        try:',
+        'problem_of("no_schema", err))\n        try:',
         "ingest/batches/test_avro_streams.py::"
         "test_a_schema_that_there_is_not_refuses_messages_until_the_next_batch",
     ),

@@ -194,7 +194,7 @@ class Driver:
                     gauge.remove(gone)
             self._marking.forget(gone)
         for name in found:
-            self._counts.seen(name, len(found[name]), self._config.stream_of(name))
+            self._counts.seen(name, found[name], self._config.stream_of(name))
         new = {name for name in found.keys() - self._topics.keys() if self._config.stream_of(name)}
         # Of all partitions: one that has no leader now is no new one when it has. And before the ends are asked: another
         # driver may mark meanwhile what it reads.
@@ -228,9 +228,10 @@ class Driver:
             topic, now = self._topics[name], each[name]
             marked = self._front_of(name, kafka.ids.get(name, ""), by_tables=are_new or not topic.through)
             topic.at_first |= of_others(self._marking.marked, name, self._tables.of_topic(name))
-            self._tell(name, topic.meet(now, marked), now)
+            listed = self._counts.listed(name)
+            self._tell(name, topic.meet(now, marked, listed), now)
             if topic.wants_later_ends:
-                self._tell(name, topic.meet(now.until(self._broker.ends([name])), {}), now)
+                self._tell(name, topic.meet(now.until(self._broker.ends([name])), {}, listed), now)
 
     def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]], kafka: Kafka) -> None:
         """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""

@@ -15,7 +15,7 @@ from isotherm_ingest.batches.owners import why_not
 from isotherm_ingest.batches.schemas import Schemas
 from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
-from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
@@ -177,6 +177,9 @@ class Routing:
         try:
             schema = form.schema(value, key)
             name = table_name(stream.table, topic, schema)
+        except SourceError as err:
+            # Perhaps of this message alone: another one is looked at in the next batch.
+            return Route(None, stream, None, problem_of("no_schema", err), passes=True)
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err))
         except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)

@@ -3,8 +3,7 @@
 import re
 
 from isotherm.contract.identity import name_from
-from isotherm_ingest.decode.debezium_schema import ChangeSchema
-from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
 from isotherm_ingest.streams import PLACEHOLDER
 
 
@@ -12,7 +11,7 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
     """The table's name for a change, from a stream's template.
 
     Raises:
-        SchemaError: the source has no name that a table could have.
+        SourceError: the source has no name that a table could have.
     """
     values = {
         "table": schema.source_table,
@@ -22,7 +21,7 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
     # A dot in one of these divides levels; what looks like one that does not is text.
     name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
     if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
-        raise SchemaError(f"{name!r} cannot be the name of a table")
+        raise SourceError(f"{name!r} cannot be the name of a table")
     return name
 
 

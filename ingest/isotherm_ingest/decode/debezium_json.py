@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from isotherm_ingest.decode.debezium_schema import PAYLOAD, SCHEMA, ChangeSchema, change_schema
+from isotherm_ingest.decode.debezium_schema import PAYLOAD, SCHEMA, ChangeSchema, change_schema, names_a_table
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 
 _OWN, _ENVELOPE = "io.debezium.", ".Envelope"
@@ -40,7 +40,8 @@ class DebeziumJson:
         return bodies, keys
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
-        """One that says its source, from which the name of its table comes."""
+        """One that says its source, from which the name of its table comes; if there is any, one that names a table."""
+        found: Sample | None = None
         for value, key, _ in messages:
             try:
                 text = value.decode()
@@ -49,8 +50,11 @@ class DebeziumJson:
                     continue
             except _WRONG:
                 continue
-            return text, None if key is None else key.decode(errors="replace")
-        return None
+            one = text, None if key is None else key.decode(errors="replace")
+            if names_a_table(payload["source"]):
+                return one
+            found = found or one
+        return found
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether they are begins and ends of transactions, changes of schemas, heartbeats, notifications."""

@@ -8,6 +8,8 @@ from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
 SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
 """Connect's converter writes the schema first. It is most of a message, and the same in each of them."""
+MAX_SAID = 300
+"""Letters of a message that an error repeats."""
 MAX_COST = 2_000
 """Columns of a schema (`Kind.cost`). PostgreSQL's tables have 1,600 at most, those of others fewer. Each takes DuckDB a
 millisecond to plan, in every worker, and two thirds of a megabyte to decode."""
@@ -101,10 +103,25 @@ def checked(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return columns
 
 
+class SourceError(SchemaError):
+    """A change says no source that a table could be named for. Others of its schema may."""
+
+
 def source_of(source: Any) -> tuple[str, str]:
-    """The schema, or the database, and the table that a change says that it comes from. Raises SchemaError."""
-    schema, database, table = (_text(source.get(name) or "") for name in ("schema", "db", "table"))
+    """The schema, or the database, and the table that a change says that it comes from. Raises SourceError."""
+    said = [source.get(name) or "" for name in ("schema", "db", "table")]
+    if not all(isinstance(one, str) and _is_text(one) for one in said):
+        raise SourceError(f"no names of a source: {said}"[:MAX_SAID])
+    schema, database, table = said
     return schema or database, table
+
+
+def names_a_table(source: Any) -> bool:
+    """Whether a change says from which table it comes: what is learned from it counts for all others of its schema."""
+    try:
+        return isinstance(source, dict) and bool(source_of(source)[1])
+    except SourceError:
+        return False
 
 
 def _column(field: dict[str, Any]) -> Column:

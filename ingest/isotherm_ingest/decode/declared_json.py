@@ -18,6 +18,7 @@ from isotherm_ingest.decode.debezium_schema import (
     json_object,
     key_fields,
     name_of_column,
+    names_a_table,
     source_of,
 )
 from isotherm_ingest.decode.declared_types import declared
@@ -50,7 +51,8 @@ class DeclaredJson:
         return bodies, keys
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
-        """One that is an object; of change events one that says its source."""
+        """One that is an object; of change events one that says its source, and if there is any, one that names a table."""
+        found: Sample | None = None
         for value, key, _ in messages:
             try:
                 text = value.decode()
@@ -61,8 +63,11 @@ class DeclaredJson:
                     continue
             except (ValueError, RecursionError, KeyError):
                 continue
-            return text, None if key is None else key.decode(errors="replace")
-        return None
+            one = text, None if key is None else key.decode(errors="replace")
+            if not self.has_envelope or names_a_table(message["source"]):
+                return one
+            found = found or one
+        return found
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:  # noqa: ARG002 (of the port)
         """Nothing tells them apart; who writes them to a topic of changes has them among the dead letters."""

@@ -4,7 +4,7 @@
 step. A table that was not is behind, and is brought up to the front by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.retries import less, more, pause_s
@@ -49,8 +49,12 @@ class Topic:
     told: dict[Position, int] = field(default_factory=dict)
     """Of new ones that wait, what Kafka dropped below this is told. They stay at 0: a mark above it says that they wait no more."""
 
-    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
+    def meet(
+        self, kafka: Kafka, marked: Mapping[Position, int], listed: Collection[int] = ()
+    ) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
+
+        `listed`: the numbers of its partitions, with those without a leader, of which Kafka tells no end.
 
         Returns what was lost unread: from where on it was to be read, and from where on Kafka has what can be read.
 
@@ -65,7 +69,7 @@ class Topic:
             self.through, self.closed, self.gate, self.gated, self.told = {}, {}, {}, frozenset(), {}
         self.topic_id = now or self.topic_id
         self._take_up(kafka, marked)
-        self._open(kafka)
+        self._open(kafka, listed)
         lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
@@ -95,12 +99,12 @@ class Topic:
             if is_known:
                 self.closed[position] = False
 
-    def _open(self, kafka: Kafka) -> None:
+    def _open(self, kafka: Kafka, listed: Collection[int]) -> None:
         """Have new partitions read once the others were read to the gate."""
         self._pass()
         # Ends are asked for one by one: those count that were asked for after the first messages had been seen. And what
         # has no leader now may hold older changes.
-        if not self.gated and (next_ones := self._next(kafka)) is not None:
+        if not self.gated and (next_ones := self._next(kafka, listed)) is not None:
             old = self.through.keys() - self.closed.keys()
             if old <= kafka.ends.keys():
                 self.gate, self.gated = {position: kafka.ends[position] for position in old}, next_ones
@@ -108,7 +112,7 @@ class Topic:
         for position in self.closed.keys() & kafka.ends.keys():
             self.closed[position] = self._holds(position, kafka)
 
-    def _next(self, kafka: Kafka) -> frozenset[Position] | None:
+    def _next(self, kafka: Kafka, listed: Collection[int]) -> frozenset[Position] | None:
         """Which new partitions are read next, or None.
 
         A key goes from one to another where they came one after the other (2, 4, 8 partitions), so the lower ones come
@@ -119,6 +123,9 @@ class Topic:
         if not ready:
             return None
         lowest = min(ready)
+        # One that never had a leader since this driver began may hold older changes, too.
+        if any(number < lowest and (self.name, number) not in self.through for number in listed):
+            return None
         for position in self.closed:
             if position[1] < lowest and (position not in kafka.ends or self._holds(position, kafka)):
                 return None

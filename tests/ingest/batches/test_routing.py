@@ -120,3 +120,16 @@ def test_a_topic_of_many_schemas_is_read_in_pieces_and_keeps_no_other_waiting():
     pipeline.driver.stop()
     assert pipeline.rows("orders") == list(range(count))
     assert not pipeline.is_left_out("orders")
+
+
+def test_a_source_without_a_name_is_learned_anew_with_the_next_batch():
+    """It may be of that message alone."""
+    config = parse_yaml(CONFIG, "streams.yaml", StreamsConfig)
+    routing = Routing(config, None, lambda _, stream: stream)
+    nameless = envelope("orders", ("id", "int64")).replace('"table": "orders"', '"table": ""')
+    routing.learn([((ORDERS, 1), nameless, key("id"))], set())
+    assert "cannot be the name of a table" in routing.told({ORDERS}, ())[1][ORDERS, 1]
+
+    routing.forget_old({ORDERS})
+    routing.learn(samples(ORDERS, [1]), set())
+    assert kept(routing, ORDERS) == [1]
