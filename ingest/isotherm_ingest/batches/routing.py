@@ -154,6 +154,7 @@ class Routing:
 
     def forget_old(self, topics: Collection[str]) -> None:
         """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
+        self._schemas.forget_for_now(topics)
         for one in [one for one, route in self._routes.items() if route.passes and one[0] in topics]:
             del self._routes[one]
         counts = Counter(topic for topic, _ in self._routes if topic in topics)
@@ -170,7 +171,8 @@ class Routing:
             return Route(None, None, None, "no_stream:no stream has this topic")
         form = self._format(topic, stream)
         try:
-            if self._schemas.fetch(topic, form, value):
+            needs_key = stream.mode == "mirror" and not stream.key
+            if self._schemas.fetch(topic, form, value, needs_key=needs_key):
                 return None
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err), passes=True)

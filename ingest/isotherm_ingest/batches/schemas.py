@@ -1,8 +1,13 @@
 """The Avro schemas that the workers of a batch are told, topic by topic."""
 
+from collections.abc import Collection
+from typing import Any
+
 from isotherm_ingest.decode.avro import Avro
+from isotherm_ingest.decode.avro_schema import parsed
 from isotherm_ingest.decode.formats import Format
-from isotherm_ingest.registry import Registry
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.registry import NotKnownYetError, Registry
 
 KEPT = 5_000
 """Of one topic: those that were met last. A worker that meets an older one asks again, and the registry is not asked."""
@@ -14,25 +19,57 @@ class Schemas:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._of_topic: dict[str, dict[int, str]] = {}
+        self._no_keys: dict[str, dict[int, bool]] = {}
+        """Ids in keys that are none of Avro, for all that we know; and whether that may be otherwise soon."""
 
     def told(self, topic: str, form: Format) -> Format:
         """The format of a topic, with the schemas that it has met."""
-        return form.with_schemas(self._of_topic.get(topic, {})) if isinstance(form, Avro) else form
+        if not isinstance(form, Avro):
+            return form
+        return form.with_schemas(self._of_topic.get(topic, {}), self._no_keys.get(topic, {}))
 
-    def fetch(self, topic: str, form: Format, sample: str) -> bool:
+    def fetch(self, topic: str, form: Format, sample: str, *, needs_key: bool = True) -> bool:
         """Fetch what a sample asks for; gives whether it asked for anything.
+
+        Args:
+            topic: the messages' topic.
+            form: their format.
+            sample: what a worker sent.
+            needs_key: whether the fields of keys are the table's key. Elsewhere nothing waits for a key's schema: most keys
+                that are none of Avro have an id by chance.
 
         Raises:
             RegistryAwayError: not now.
             SchemaError: there is no such schema.
         """
         wanted = form.wanted(sample) if isinstance(form, Avro) else None
-        for number in wanted or ():
-            met = self._of_topic.setdefault(topic, {})
-            met.pop(
-                number, None
-            )  # it was met just now: the schema of a key is met with each new one of a value
-            met[number] = self._registry.schema(number)
-            while len(met) > KEPT:
-                del met[next(iter(met))]
+        for place, number in enumerate(wanted or ()):
+            try:
+                text = self._registry.schema(number)
+                if place:
+                    parsed(text)
+            except NotKnownYetError:
+                if not place or needs_key:
+                    raise
+                _keep(self._no_keys, topic, number, True)
+            except SchemaError:
+                if not place:
+                    raise
+                _keep(self._no_keys, topic, number, needs_key)
+            else:
+                _keep(self._of_topic, topic, number, text)
         return wanted is not None
+
+    def forget_for_now(self, topics: Collection[str]) -> None:
+        """Ask again, in the next batch of some topics, for schemas of keys that may be known by then."""
+        for topic in set(topics) & self._no_keys.keys():
+            lasting = {number: False for number, for_now in self._no_keys[topic].items() if not for_now}
+            self._no_keys[topic] = lasting
+
+
+def _keep(kept: dict[str, dict[int, Any]], topic: str, number: int, value: Any) -> None:
+    met = kept.setdefault(topic, {})
+    met.pop(number, None)  # it was met just now: the schema of a key is met with each new one of a value
+    met[number] = value
+    while len(met) > KEPT:
+        del met[next(iter(met))]

@@ -7,7 +7,7 @@ would be, so that behind the door nothing is new: many at once where that can be
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -41,6 +41,8 @@ class Avro:
     has_envelope: bool = True
     schemas: Mapping[int, str] = field(default_factory=dict)
     """Those that the registry has told, by id."""
+    no_keys: frozenset[bytes] = frozenset()
+    """Ids in front of keys that are none of Avro, as of any other serializer: a message with one counts as one without a key."""
 
     def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:
         """By the ids of the schemas. Events of anybody are told apart by that of their value alone."""
@@ -50,6 +52,8 @@ class Avro:
         if not self.has_envelope:
             return (b"avro", number), body, None
         of_key, key_body = (None, None) if key is None else self._apart(key, headers, "key")
+        if of_key in self.no_keys:
+            of_key = None
         return (b"avro", number, of_key), body, None if of_key is None else key_body
 
     def _apart(self, message: bytes, headers: str | None, what: str) -> tuple[bytes | None, bytes]:
@@ -104,9 +108,9 @@ class Avro:
         told = json.loads(sample)
         return None if "source" in told else told["ids"]
 
-    def with_schemas(self, schemas: Mapping[int, str]) -> "Avro":
-        """The same, which knows these schemas."""
-        return replace(self, schemas=schemas)
+    def with_schemas(self, schemas: Mapping[int, str], no_keys: Collection[int] = ()) -> "Avro":
+        """The same, which knows these schemas, and ids of keys that are none."""
+        return replace(self, schemas=schemas, no_keys=frozenset(str(one).encode() for one in no_keys))
 
     def schema(self, value: str, key: str | None) -> ChangeSchema:  # noqa: ARG002 (of the port)
         """As the registry tells. Raises SchemaError."""

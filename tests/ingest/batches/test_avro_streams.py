@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from isotherm.runtime.yaml_reader import parse_yaml
@@ -10,11 +11,15 @@ from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError
 from isotherm_ingest.streams import StreamsConfig
-from support.avro import ENVELOPE, KEY
+from isotherm_ingest.workers.decoding import Decoding
+from isotherm_ingest.workers.tasks import SAMPLE, BatchTask
+from support.avro import ENVELOPE, KEY, change, confluent, written
 from support.declared import CONFIG
 from support.messages import Message
 from support.pipelines import Pipeline
+from support.wire import from_kafka
 
+ROW = {"id": 1, "name": None, "amount": None, "at": None, "tags": None, "paid": None}
 ORDERS, SENSORS = "shop.public.orders", "events.sensors"
 STREAMS = CONFIG.replace(
     "streams:",
@@ -35,11 +40,13 @@ class FakeClient:
             raise self.error
         if number in self.unknown:
             raise NotKnownYetError(number)
+        if number not in self.schemas:
+            raise SchemaError(f"{number} is none")
         return self.schemas[number]
 
 
-def routing(client):
-    return Routing(parse_yaml(STREAMS, "streams.yaml", StreamsConfig), None, lambda _, stream: stream, client)
+def routing(client, streams=STREAMS):
+    return Routing(parse_yaml(streams, "streams.yaml", StreamsConfig), None, lambda _, stream: stream, client)
 
 
 def sample(*ids, source=None):
@@ -99,6 +106,107 @@ def test_ids_that_nobody_knows_wait_together_and_what_is_known_is_learned_meanwh
 
     assert client.asked == [1, 2, 3]
     assert list(known(found)) == [3]
+
+
+KEYED = STREAMS.replace("format: avro", "format: avro, key: [id]")
+
+
+def asked_and_learned(found, *messages, keys):
+    """As the workers and the driver do in a batch: what the last reading sent, and met."""
+    batch = from_kafka(*messages)
+    batch = batch.set_column(0, "key", pa.array(keys, pa.binary()))
+    for _ in range(5):
+        routes, problems = found.told({ORDERS}, {})
+        task = BatchTask({}, routes, problems, found.formats([ORDERS]))
+        lines = list(Decoding(task).lines([batch]))
+        samples = [one.data() for one in lines if one.kind == SAMPLE]
+        if not samples:
+            return {one.kind for one in lines}
+        found.learn([((topic, number), value, key) for topic, number, value, key in samples], set())
+    raise AssertionError("the workers ask again and again")
+
+
+@pytest.mark.parametrize(
+    "streams", [KEYED, KEYED.replace("key: [id]", "mode: changelog")], ids=["key", "log"]
+)
+@pytest.mark.parametrize(
+    "key",
+    [(5).to_bytes(8), confluent(3, b"x"), confluent(4, b"x"), confluent(5, b"x"), b"abc", None],
+    ids=["a long", "no Avro", "a schema nobody should decode by", "unknown", "no id", "none"],
+)
+def test_a_key_that_is_none_of_avro_counts_as_no_key_at_once(streams, key):
+    """LongSerializer's keys have the id 0, and each may be some other schema's, or nobody's."""
+    client = FakeClient(ENVELOPE, KEY)
+    client.schemas[4] = "[]"
+    client.unknown = {0, 5}
+    found = routing(client, streams)
+    message = confluent(1, written(ENVELOPE, change(after=ROW)))
+
+    assert asked_and_learned(found, message, keys=[key]) == set()
+    ((group, table, _),) = found.of({ORDERS}, set())
+    assert (table, group.schema.key) == ("shop.orders", ())
+
+
+def test_a_key_that_is_known_a_batch_later_is_one_from_then_on():
+    client = FakeClient(ENVELOPE, KEY)
+    client.unknown = {2}
+    found = routing(client, KEYED)
+    message, key = confluent(1, written(ENVELOPE, change(after=ROW))), confluent(2, written(KEY, {"id": 1}))
+    asked_and_learned(found, message, keys=[key])
+    client.unknown = set()
+    found.forget_old({ORDERS})
+    asked_and_learned(found, message, keys=[key])
+
+    assert [group.schema.key for group, _, _ in found.of({ORDERS}, set())] == [(), ("id",)]
+
+
+def test_what_will_never_be_a_key_is_asked_for_once():
+    client = FakeClient(ENVELOPE)
+    found = routing(client, KEYED)
+    for _ in range(3):
+        asked_and_learned(found, confluent(1, written(ENVELOPE, change(after=ROW))), keys=[bytes(8)])
+        found.forget_old({ORDERS})
+
+    assert client.asked == [1, 0]
+
+
+def test_a_mirror_that_has_its_key_from_the_messages_waits_for_the_schema_of_their_keys():
+    client = FakeClient(ENVELOPE)
+    client.unknown = {2}
+    with pytest.raises(NotKnownYetError):
+        routing(client).learn([((ORDERS, 5), sample(1, 2), None)], set())
+
+
+OWN = "io.debezium.connector"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "value"),
+    [
+        (f"{OWN}.common.Heartbeat", {"ts_ms": "long"}, {"ts_ms": 5}),
+        (f"{OWN}.common.TransactionMetadataValue", {"status": "string"}, {"status": "BEGIN"}),
+        (
+            f"{OWN}.mysql.SchemaChangeValue",
+            {
+                "source": {"type": "record", "name": "S", "fields": [{"name": "db", "type": "string"}]},
+                "ddl": "string",
+            },
+            {"source": {"db": "shop"}, "ddl": "ALTER"},
+        ),
+    ],
+    ids=["heartbeat", "transaction", "schema change"],
+)
+def test_what_debezium_says_of_itself_is_no_dead_letter(name, fields, value):
+    schema = {
+        "type": "record",
+        "name": "own",
+        "fields": [{"name": field, "type": kind} for field, kind in fields.items()],
+        "connect.name": name,
+    }
+    found = routing(FakeClient(schema))
+
+    assert asked_and_learned(found, confluent(1, written(schema, value)), keys=[None]) == set()
+    assert found.told({ORDERS}, set()) == ({}, {})
 
 
 def test_a_schema_that_there_is_not_refuses_messages_until_the_next_batch():
