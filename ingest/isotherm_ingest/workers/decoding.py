@@ -89,9 +89,9 @@ class Decoding:
         route = (group.topic, group.schema)
         if route in self._samples:
             return
-        found = group.sample()
-        if found is None and group.is_bookkeeping():
+        if group.is_bookkeeping():
             return
+        found = group.sample()
         if found is None:
             yield self._letter(table, rows, UNREADABLE)
         elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:
