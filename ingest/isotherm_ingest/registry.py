@@ -24,6 +24,8 @@ MAX_UNKNOWN = 10_000
 TIMEOUT_S = 10.0
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
+MAX_ID = 2**31 - 1
+"""Confluent's registry gives no larger one, and answers one with a 404 that says nothing of schemas. Garbage has any."""
 _UNKNOWN = 40403
 """Confluent's code of an unknown schema. Another 404 comes from somebody else, as a proxy, and says nothing of ids."""
 
@@ -61,16 +63,15 @@ class Registry:
         return self._schemas[number]
 
     def _asked(self, number: int) -> str:
+        if number > MAX_ID and self._config is not None and self._config.framing == "confluent":
+            raise SchemaError(f"no registry gives a schema the id {number}")
         status, body = self._answer(f"/schemas/ids/{number}")
         try:
             told: Any = json.loads(body)
         except (ValueError, RecursionError):
             told = None
-        if (
-            status == requests.codes.not_found
-            and isinstance(told, dict)
-            and told.get("error_code") == _UNKNOWN
-        ):
+        of_registry = isinstance(told, dict) and told.get("error_code") == _UNKNOWN
+        if status == requests.codes.not_found and (of_registry or number > MAX_ID):
             self._is_unknown(number)
         if (
             status != requests.codes.ok

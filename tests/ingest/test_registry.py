@@ -107,6 +107,33 @@ def test_an_id_that_is_unknown_is_waited_for_a_while(server):
     assert json.loads(client.schema(1)) == ENVELOPE
 
 
+NOT_AN_ID = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+"""Confluent's answer to an id that is no Java int."""
+
+
+def test_an_id_beyond_those_that_a_registry_gives_is_unknown_without_asking(server):
+    server.trouble = NOT_AN_ID
+    with pytest.raises(SchemaError, match="no registry gives a schema the id 4294967295"):
+        Client(server).schema(2**32 - 1)
+
+    assert server.asked == []
+
+
+def test_elsewhere_a_large_id_waits_as_any_that_is_unknown(server):
+    """Apicurio's own ids have 64 bits. Of a small one such an answer is a wrong address."""
+    client = Client(server, framing="eight-bytes")
+    server.trouble = NOT_AN_ID
+    for _ in range(2):
+        with pytest.raises(RegistryAwayError):
+            client.schema(1)
+        client.now_s += UNKNOWN_FOR_S
+    with pytest.raises(RegistryAwayError, match="wait 300 s more for it"):
+        client.schema(2**31)
+    client.now_s += UNKNOWN_FOR_S
+    with pytest.raises(SchemaError, match="has not known schema 2147483648"):
+        client.schema(2**31)
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
