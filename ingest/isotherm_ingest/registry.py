@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from isotherm.clients.timeouts import Patience
 from isotherm.runtime import clock
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.stream_formats import RegistryConfig
@@ -21,7 +22,10 @@ UNKNOWN_FOR_S = 300.0
 registry, or finds that the address is another one's, needs minutes. Meanwhile the topic waits."""
 MAX_UNKNOWN = 10_000
 """Ids of which it is remembered since when they are unknown; garbage may have any."""
-TIMEOUT_S = 10.0
+TIMEOUT_S = 5.0
+"""Of silence. An answer as a whole has four times that (`Patience`), however it trickles in."""
+SILENT_FOR_S = 15.0
+"""So long nobody is asked after no answer came: the driver's one thread waits for it, and all topics with it."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
 MAX_ID = 2**31 - 1
@@ -49,6 +53,8 @@ class Registry:
         self._monotonic_s = monotonic_s
         self._schemas: dict[int, str] = {}
         self._unknown_since_s: dict[int, float] = {}
+        self._patience = Patience("the registry", TIMEOUT_S)
+        self._silent_until_s = float("-inf")
 
     def schema(self, number: int) -> str:
         """The text of an Avro schema.
@@ -103,24 +109,32 @@ class Registry:
         config = self._config
         if config is None:
             raise RegistryAwayError("no `registry` is configured")
-        ends_at_s = clock.monotonic_s() + TIMEOUT_S
+        if (left_s := self._silent_until_s - self._monotonic_s()) > 0:
+            raise RegistryAwayError(
+                f"the registry did not answer a moment ago; it is asked again in {left_s:.0f} s"
+            )
         try:
-            with closing(
-                requests.get(
-                    config.url.rstrip("/") + path,
-                    headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
-                    auth=config.login,
-                    verify=True if config.ca_file is None else str(config.ca_file),
-                    timeout=TIMEOUT_S,
-                    allow_redirects=False,
-                    stream=True,
-                )
-            ) as answer:
-                body = b""
-                for piece in answer.iter_content(64 * 1024):
-                    body += piece
-                    if len(body) > MAX_BYTES or clock.monotonic_s() > ends_at_s:
-                        raise RegistryAwayError(f"the registry's answer to {path} is too long, or too slow")
-                return answer.status_code, body
-        except requests.RequestException as err:
+            return self._patience.within(lambda: _got(config, path))
+        except OSError as err:  # those of requests, and of our patience
+            self._silent_until_s = self._monotonic_s() + SILENT_FOR_S
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
+
+
+def _got(config: RegistryConfig, path: str) -> tuple[int, bytes]:
+    with closing(
+        requests.get(
+            config.url.rstrip("/") + path,
+            headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
+            auth=config.login,
+            verify=True if config.ca_file is None else str(config.ca_file),
+            timeout=TIMEOUT_S,
+            allow_redirects=False,
+            stream=True,
+        )
+    ) as answer:
+        body = b""
+        for piece in answer.iter_content(64 * 1024):
+            body += piece
+            if len(body) > MAX_BYTES:
+                raise RegistryAwayError(f"the registry's answer to {path} is too long")
+        return answer.status_code, body
