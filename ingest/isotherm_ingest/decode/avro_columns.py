@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm_ingest.decode.avro_schema import Node, walk
+from isotherm_ingest.decode.avro_values import MOST_GROWTH as NAMES_GROWTH
+from isotherm_ingest.decode.avro_values import ROOM, longest_names
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 
@@ -41,9 +43,9 @@ _MAGIC, _SYNC = b"Obj\x01", bytes(16)
 
 def can_read(node: Node) -> bool:
     """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, and no lists
-    of a byte that Arrow has hundreds for.
+    of a byte that Arrow, or the text, has hundreds for.
     """
-    return node.type == "record" and all(map(_is_read, walk(node)))
+    return node.type == "record" and longest_names(node) <= ROOM and all(map(_is_read, walk(node)))
 
 
 def _is_read(node: Node) -> bool:
@@ -63,8 +65,12 @@ def _is_read(node: Node) -> bool:
 
 
 def _grows_little(item: Node) -> bool:
-    """Whether items take not many more bytes in Arrow than in a message, which may have a million of them."""
-    return _width(item) <= MOST_GROWTH * len(_zero(item))
+    """Whether items take not many more bytes in Arrow, and in the text, than in a message, which may have a million of them.
+
+    So no message that is read here is one that a strict reader refuses for the length of its text.
+    """
+    shortest = len(_zero(item.plain))
+    return _width(item) <= MOST_GROWTH * len(_zero(item)) and longest_names(item) <= NAMES_GROWTH * shortest
 
 
 def _width(node: Node) -> int:

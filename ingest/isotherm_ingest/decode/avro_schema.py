@@ -6,7 +6,7 @@ number of them).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from isotherm_ingest.decode.kinds import SchemaError
 MAX_NODES = 20_000
 """Of a schema with every name in its place: records that name others twice multiply. `MAX_COST` columns in two images, and
 Debezium's own, are a quarter."""
+MAX_NAMES = 4 * 1024 * 1024
+"""Of the same, the characters of all names of fields and symbols, and eight for each: an enum may be named many times."""
 MAX_LEVELS = 40
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
@@ -81,7 +83,9 @@ class _Reader:
     def __init__(self) -> None:
         self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
         """By full name, the definition and the namespace within it."""
-        self._nodes = 0
+        self._shared: dict[str, Node] = {}
+        """Those enums and fixeds that were met."""
+        self._nodes = self._names = 0
 
     def read(self, schema: Any, space: str, within: tuple[str, ...], level: int = 0) -> Node:
         self._nodes += 1
@@ -114,6 +118,7 @@ class _Reader:
             case "record" | "enum" | "fixed" | "error":
                 name = _full_name(schema["name"], schema.get("namespace", space))
                 self._named[name] = schema, name.rpartition(".")[0]
+                self._shared.pop(name, None)
                 return self._defined(name, within, level)
             case inner:
                 found = self.read(inner, space, within, level + 1)
@@ -129,23 +134,41 @@ class _Reader:
         schema, space = self._named[name]
         if name in within:
             raise SchemaError(f"record {name!r} is within itself, so a message could nest it without end")
-        if schema["type"] == "fixed":
-            size = schema["size"]
-            if not isinstance(size, int) or size < 0:
-                raise SchemaError(f"a fixed of {size!r} bytes")
-            return Node("fixed", _said(schema), size=size)
-        if schema["type"] == "enum":
-            return Node("enum", _said(schema), tuple(map(str, schema["symbols"])))
+        if schema["type"] in {"fixed", "enum"}:
+            if name not in self._shared:
+                self._shared[name] = _leaf(schema)
+            self._count(self._shared[name].names)
+            return self._shared[name]
         fields = list(schema["fields"])
         names = tuple(str(one["name"]) for one in fields)
         if len(set(names)) < len(names):
             raise SchemaError(f"record {name!r} has two fields of one name")
+        self._count(names)
         inner = tuple(self._field(one, space, (*within, name), level) for one in fields)
         defaults = {str(one["name"]): one["default"] for one in fields if "default" in one}
         return Node("record", _said(schema), names, inner, defaults)
 
+    def _count(self, names: tuple[str, ...]) -> None:
+        self._names += written_length(names)
+        if self._names > MAX_NAMES:
+            raise SchemaError(f"a schema with more than {MAX_NAMES} characters of names and symbols")
+
     def _field(self, field: Mapping[str, Any], space: str, within: tuple[str, ...], level: int) -> Node:
         return self.read(field["type"], space, within, level + 1)
+
+
+def written_length(names: Iterable[str]) -> int:
+    """About as many characters names take in JSON, each with a null behind it."""
+    return sum(len(name) + 8 for name in names)
+
+
+def _leaf(schema: Mapping[str, Any]) -> Node:
+    if schema["type"] == "enum":
+        return Node("enum", _said(schema), tuple(map(str, schema["symbols"])))
+    size = schema["size"]
+    if not isinstance(size, int) or size < 0:
+        raise SchemaError(f"a fixed of {size!r} bytes")
+    return Node("fixed", _said(schema), size=size)
 
 
 def _said(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from isotherm_ingest.decode.avro_schema import Node
+from isotherm_ingest.decode.avro_schema import Node, written_length
 
 _Read = Callable[["_Bytes"], Any]
 _LONGEST = 10
 """Bytes of a number of 64 bits."""
+MOST_GROWTH, ROOM = 100, 1024 * 1024
+"""Names of fields and symbols of a message's text: so many characters for each of its bytes, and so many besides. An item of a
+list may take one byte, and have a thousand fields."""
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
@@ -30,6 +33,12 @@ class _Bytes:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+        self.room = MOST_GROWTH * len(data) + ROOM
+
+    def grow(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise BadDatumError(f"{len(self.data)} bytes become too long a text")
 
     def take(self, size: int) -> bytes:
         end = self.at + size
@@ -74,7 +83,8 @@ def reader(node: Node) -> Callable[[bytes], Any]:
 
 def _reader(node: Node) -> _Read:
     if node.type == "record":
-        return partial(_record, fields=[(name, _reader(one)) for name, one in node.fields().items()])
+        fields = [(name, _reader(one)) for name, one in node.fields().items()]
+        return partial(_record, fields=fields, size=written_length(node.names))
     if node.is_nullable:
         return partial(_either, first=_reader(node.inner[0]), second=_reader(node.inner[1]))
     if node.type == "union":
@@ -84,11 +94,25 @@ def _reader(node: Node) -> _Read:
     if node.type == "fixed":
         return lambda given: base64.b64encode(given.take(node.size)).decode()
     if node.type == "enum":
-        return partial(_one_of, choices=[partial(_symbol, symbol=one) for one in node.names])
+        return partial(_symbol, symbols=node.names)
     return _PLAIN[node.type]
 
 
-def _record(given: _Bytes, fields: list[tuple[str, _Read]]) -> dict[str, Any]:
+def longest_names(node: Node) -> int:
+    """What the text of a value grows by for its names, without the items of its lists and maps."""
+    match node.type:
+        case "record":
+            return written_length(node.names) + sum(map(longest_names, node.inner))
+        case "enum":
+            return max(map(len, node.names), default=0)
+        case "union":
+            return max(map(longest_names, node.inner))
+        case _:
+            return 0
+
+
+def _record(given: _Bytes, fields: list[tuple[str, _Read]], size: int) -> dict[str, Any]:
+    given.grow(size)
     return {name: read(given) for name, read in fields}
 
 
@@ -103,8 +127,12 @@ def _either(given: _Bytes, first: _Read, second: _Read) -> Any:
     return first(given) if given.number() == 0 else second(given)
 
 
-def _symbol(_given: _Bytes, symbol: str) -> str:
-    return symbol
+def _symbol(given: _Bytes, symbols: tuple[str, ...]) -> str:
+    place = given.number()
+    if not 0 <= place < len(symbols):
+        raise BadDatumError(f"symbol {place} of {len(symbols)}")
+    given.grow(len(symbols[place]))
+    return symbols[place]
 
 
 def _blocks(given: _Bytes) -> int:

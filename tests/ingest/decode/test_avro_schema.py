@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from isotherm_ingest.decode import avro_schema as module
 from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.avro_schema import MAX_LEVELS, parsed
 from isotherm_ingest.decode.kinds import SchemaError
@@ -73,6 +74,23 @@ def test_records_that_name_each_other_twice_do_not_multiply_without_end():
         deep = {"type": "array", "items": deep}
     with pytest.raises(SchemaError, match="levels"):
         parsed(json.dumps(record(deep)))
+
+
+def test_an_enum_that_is_named_many_times_does_not_multiply(monkeypatch):
+    kind = {"type": "enum", "name": "e", "symbols": [f"s{number}" for number in range(100)]}
+    few = parsed(json.dumps(record(kind, *["e"] * 50)))
+    assert all(one is few.inner[0] for one in few.inner)
+
+    monkeypatch.setattr(module, "MAX_NAMES", 20_000)
+    with pytest.raises(SchemaError, match="more than 20000 characters of names and symbols"):
+        parsed(json.dumps(record(kind, *["e"] * 50)))
+
+
+def test_a_name_that_is_defined_again_means_the_new_type_from_then_on():
+    first, second = ({"type": "enum", "name": "e", "symbols": [one]} for one in "AB")
+    found = parsed(json.dumps(record(first, "e", second, "e")))
+
+    assert [one.names for one in found.inner] == [("A",), ("A",), ("B",), ("B",)]
 
 
 JUNK = [None, 7, 1e400, "", "other", "\0", [], {}, {"type": "array", "items": 7}, ["null", "null"]]

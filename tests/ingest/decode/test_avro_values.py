@@ -207,6 +207,52 @@ def test_what_no_producer_writes_says_the_same_whichever_way_it_is_read(kind, bo
     assert together(schema, [body] * 300) == [{"a": value}] * 300
 
 
+def list_of(item):
+    fields = [{"name": "a", "type": {"type": "array", "items": item}}]
+    return {"type": "record", "name": "r", "fields": fields}
+
+
+def record_of(*fields):
+    return {
+        "type": "record",
+        "name": "i",
+        "fields": [{"name": name, "type": kind} for name, kind in fields],
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "one"),
+    [
+        (record_of(("n" * 2000, "boolean")), b"\1"),
+        (record_of(("b", "boolean"), *((f"f{number}", "null") for number in range(400))), b"\1"),
+        (["null", record_of(("n" * 2000, "boolean"))], b"\2\1"),
+        (record_of(("x", ["null", {**record_of(("n" * 2000, "boolean")), "name": "o"}])), b"\2\1"),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B" * 2000]}, b"\2"),
+    ],
+    ids=["a name", "many fields", "optional", "within", "a symbol"],
+)
+def test_a_message_whose_text_is_very_much_longer_is_none_and_those_beside_it_are_some(item, one):
+    """Each of its bytes would be kilobytes: a message of a megabyte would be gigabytes."""
+    bomb, small = (number(count) + one * count + b"\0" for count in (1000, 3))
+
+    found = together(list_of(item), [small, bomb, small])
+    assert [one and len(one["a"]) for one in found] == [3, None, 3]
+    found = together(list_of(item), [small, bomb] * 150)
+    assert [one and len(one["a"]) for one in found] == [3, None] * 150
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(80, True), (100, False)])
+def test_what_is_read_at_once_is_never_refused_for_its_length(length, is_read):
+    """Else a message were a row beside others, and a dead letter alone."""
+    schema = list_of(record_of(("n" * length, "boolean")))
+    body = number(200_000) + b"\1" * 200_000 + b"\0"
+
+    assert can_read(parsed(json.dumps(schema))) is is_read
+    assert (alone(schema, body) is not None) is is_read
+    wide = record_of(*(("n" * 1000 + str(number), "null") for number in range(1100)), ("b", "boolean"))
+    assert not can_read(parsed(json.dumps(wide)))
+
+
 def test_blocks_may_say_their_bytes():
     schema = {
         "type": "record",
