@@ -18,6 +18,7 @@ OF_CUTS = "ingest/batches/test_cut_back_topics.py::"
 OF_SHOWN_CUTS = "ingest/batches/test_cut_backs_that_tables_show.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 OF_AVRO = "ingest/decode/test_avro_values.py::"
+OF_AVRO_STREAMS = "ingest/batches/test_avro_streams.py::"
 OF_DECLARED = "ingest/decode/test_declared_json.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -1005,9 +1006,58 @@ MUTANTS = (
     Mutant(
         "behind a wrong address all messages are dead letters",
         "isotherm_ingest/registry.py",
-        'and told.get("error_code") == _UNKNOWN',
-        "",
+        "(of_registry or number > MAX_ID)",
+        "True",
         "ingest/test_registry.py::test_who_does_not_answer_as_a_registry_is_away_and_asked_again",
+    ),
+    Mutant(
+        "a garbage id that Confluent's registry cannot even read keeps its topic for ever",
+        "isotherm_ingest/registry.py",
+        'if number > MAX_ID and self._config is not None and self._config.framing == "confluent":',
+        "if False:",
+        "ingest/test_registry.py::test_an_id_beyond_those_that_a_registry_gives_is_unknown_without_asking",
+    ),
+    Mutant(
+        "a garbage id of eight bytes keeps its topic for ever",
+        "isotherm_ingest/registry.py",
+        "(of_registry or number > MAX_ID)",
+        "of_registry",
+        "ingest/test_registry.py::test_elsewhere_a_large_id_waits_as_any_that_is_unknown",
+    ),
+    Mutant(
+        "each topic waits for a silent registry by itself, one after the other",
+        "isotherm_ingest/registry.py",
+        "            self._silent_until_s = self._monotonic_s() + SILENT_FOR_S\n",
+        "",
+        "ingest/test_registry.py::test_a_registry_that_is_silent_takes_the_time_of_one_request_for_all_that_ask",
+    ),
+    Mutant(
+        "a registry that trickles keeps ingest for as long as it likes",
+        "isotherm_ingest/registry.py",
+        "self._patience.within(lambda: _got(config, path))",
+        "_got(config, path)",
+        "ingest/test_registry.py::test_an_answer_that_trickles_in_is_given_up",
+    ),
+    Mutant(
+        "an enum that a schema names often fills the memory with its symbols",
+        "isotherm_ingest/decode/avro_schema.py",
+        "if self._names > MAX_NAMES:",
+        "if False:",
+        "ingest/decode/test_avro_schema.py::test_an_enum_that_is_named_many_times_does_not_multiply",
+    ),
+    Mutant(
+        "a message of few bytes fills the memory with names of fields",
+        "isotherm_ingest/decode/avro_values.py",
+        "if self.room < 0:",
+        "if False:",
+        OF_AVRO + "test_a_message_whose_text_is_very_much_longer_is_none_and_those_beside_it_are_some",
+    ),
+    Mutant(
+        "beside others a message fills the memory with names of fields",
+        "isotherm_ingest/decode/avro_columns.py",
+        "and longest_names(item) <= NAMES_GROWTH * shortest",
+        "",
+        OF_AVRO + "test_a_message_whose_text_is_very_much_longer_is_none_and_those_beside_it_are_some",
     ),
     Mutant(
         "a schema that came late is unknown until ingest starts again",
@@ -1016,6 +1066,42 @@ MUTANTS = (
         'problem_of("no_schema", err))\n        try:',
         "ingest/batches/test_avro_streams.py::"
         "test_a_schema_that_there_is_not_refuses_messages_until_the_next_batch",
+    ),
+    Mutant(
+        "good changes are dead letters where another serializer wrote their keys",
+        "isotherm_ingest/batches/schemas.py",
+        "                if not place:\n",
+        "                if True:\n",
+        OF_AVRO_STREAMS + "test_a_key_that_is_none_of_avro_counts_as_no_key_at_once",
+    ),
+    Mutant(
+        "good changes wait five minutes for keys that another serializer wrote",
+        "isotherm_ingest/batches/schemas.py",
+        "if not place or needs_key:",
+        "if True:",
+        OF_AVRO_STREAMS + "test_a_key_that_is_none_of_avro_counts_as_no_key_at_once",
+    ),
+    Mutant(
+        "a mirror has no key where the schema of its keys comes a moment late",
+        "isotherm_ingest/batches/schemas.py",
+        "if not place or needs_key:",
+        "if not place:",
+        OF_AVRO_STREAMS
+        + "test_a_mirror_that_has_its_key_from_the_messages_waits_for_the_schema_of_their_keys",
+    ),
+    Mutant(
+        "a key whose schema comes late is none until ingest starts again",
+        "isotherm_ingest/batches/routing.py",
+        "        self._schemas.forget_for_now(topics)\n",
+        "",
+        OF_AVRO_STREAMS + "test_a_key_that_is_known_a_batch_later_is_one_from_then_on",
+    ),
+    Mutant(
+        "heartbeats of Debezium in Avro are dead letters",
+        "isotherm_ingest/workers/decoding.py",
+        "if group.is_bookkeeping():",
+        "if False:",
+        OF_AVRO_STREAMS + "test_what_debezium_says_of_itself_is_no_dead_letter",
     ),
     Mutant(
         "each unknown schema has the topic wait for itself",
