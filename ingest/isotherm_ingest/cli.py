@@ -54,6 +54,8 @@ def run(
     missing = [jar for jar in config.spark.jars if "://" not in jar and not Path(jar).is_file()]
     if missing:
         _refuse(f"{streams}: spark.jars: {missing[0]} does not exist")
+    if lost := _missing_certificates(config):
+        _refuse(f"{streams}: {lost}")
     from isotherm_ingest.job import Job
 
     try:
@@ -82,6 +84,13 @@ def validate(
         every = f"; every {stream.every}" if stream.every else ""
         form = f"{stream.format} without envelope" if stream.has_events else stream.format
         typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {form}; {spec}{every})")
+    if lost := _missing_certificates(config):
+        typer.echo(f"{streams}: {lost} on this machine; `run` refuses to begin without it", err=True)
+
+
+def _missing_certificates(config: StreamsConfig) -> str:
+    ca_file = None if config.registry is None else config.registry.ca_file
+    return "" if ca_file is None or ca_file.is_file() else f"registry.ca_file: {ca_file} does not exist"
 
 
 def _loaded(path: Path, *, use_environment: bool) -> StreamsConfig:

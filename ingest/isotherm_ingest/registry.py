@@ -120,12 +120,17 @@ class Registry:
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
 
 
+def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """In place of one that requests would find in the user's ~/.netrc, which nobody has meant for a registry."""
+    return request
+
+
 def _got(config: RegistryConfig, path: str) -> tuple[int, bytes]:
     with closing(
         requests.get(
             config.url.rstrip("/") + path,
             headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
-            auth=config.login,
+            auth=config.login or _no_login,
             verify=True if config.ca_file is None else str(config.ca_file),
             timeout=TIMEOUT_S,
             allow_redirects=False,

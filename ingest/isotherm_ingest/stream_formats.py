@@ -43,6 +43,11 @@ class RegistryConfig(StrictModel):
         # Not of the field alone: then a complaint would repeat it, with what may be a password.
         if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", self.url):
             raise ValueError("`url` must be an address without a login, such as https://registry.example.com")
+        try:
+            "".join(self.login or ()).encode("latin-1")
+        except UnicodeEncodeError:
+            # Without the cause, which would show it.
+            raise ValueError("`username` and `password` cannot have characters beyond Latin-1") from None
         return self
 
     @property

@@ -56,6 +56,15 @@ def test_it_is_asked_with_a_login_that_nothing_shows(server):
     assert "s3cret" not in str(away.value) + str(told) + shown
 
 
+def test_without_a_login_none_is_sent(server, tmp_path, monkeypatch):
+    netrc = tmp_path / ".netrc"
+    netrc.write_text("machine 127.0.0.1 login other password s3cret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    Client(server).schema(server.add(ENVELOPE))
+
+    assert server.logins == [""]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

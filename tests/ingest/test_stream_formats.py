@@ -1,9 +1,11 @@
 """What a stream says of its format: what is refused, and with which words."""
 
 import pytest
+from typer.testing import CliRunner
 
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.cli import app
 from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.declared_json import DeclaredJson
@@ -48,6 +50,26 @@ def test_an_address_of_a_registry_has_no_login_in_it(url):
     with pytest.raises(ConfigError, match="must be an address without a login") as refused:
         stream_of(CONFIG + f"registry: {{url: '{url}'}}\n")
     assert "secret" not in str(refused.value)
+
+
+def test_a_login_that_no_header_can_have_is_refused_and_not_shown():
+    with pytest.raises(ConfigError, match="cannot have characters beyond Latin-1") as refused:
+        stream_of(CONFIG + "registry: {url: 'https://r', username: me, password: 'p\u20acs3cret'}\n")
+    assert "s3cret" not in str(refused.value)
+
+
+def test_certificates_that_are_missing_are_told_before_anything_is_read(tmp_path):
+    """A file is checked on other machines, too, so this is no mistake in it."""
+    path = tmp_path / "streams.yaml"
+    path.write_text(CONFIG + "registry: {url: 'https://r', ca_file: ca.pem}\n")
+    told = CliRunner().invoke(app, ["validate", "--no-environment", str(path)])
+    refused = CliRunner().invoke(app, ["run", str(path)])
+
+    words = f"registry.ca_file: {tmp_path / 'ca.pem'} does not exist"
+    assert (told.exit_code, words in told.stderr) == (0, True)
+    assert (refused.exit_code != 0, words in refused.stderr) == (True, True)
+    (tmp_path / "ca.pem").touch()
+    assert CliRunner().invoke(app, ["validate", "--no-environment", str(path)]).stderr == ""
 
 
 def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_beside(tmp_path):

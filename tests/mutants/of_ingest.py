@@ -1060,6 +1060,13 @@ MUTANTS = (
         OF_AVRO + "test_a_message_whose_text_is_very_much_longer_is_none_and_those_beside_it_are_some",
     ),
     Mutant(
+        "a registry without a login is told that of the user's ~/.netrc",
+        "isotherm_ingest/registry.py",
+        "auth=config.login or _no_login",
+        "auth=config.login",
+        "ingest/test_registry.py::test_without_a_login_none_is_sent",
+    ),
+    Mutant(
         "a schema that came late is unknown until ingest starts again",
         "isotherm_ingest/batches/routing.py",
         'problem_of("no_schema", err), passes=True)\n        try:',
