@@ -28,7 +28,7 @@ class Schemas:
             return form
         return form.with_schemas(self._of_topic.get(topic, {}), self._no_keys.get(topic, {}))
 
-    def fetch(self, topic: str, form: Format, sample: str, *, needs_key: bool = True) -> bool:
+    def fetch(self, topic: str, form: Format, sample: str, *, needs_key: bool) -> bool:
         """Fetch what a sample asks for; gives whether it asked for anything.
 
         Args:
