@@ -262,8 +262,8 @@ MUTANTS = (
     Mutant(
         "who answers late counts as gone",
         "service/rounds/asking_windows.py",
-        "            self._unanswered.pop(table.uuid, None)  # who answers late is not gone\n",
-        "",
+        "            self._heard_late(table.uuid)\n",
+        "            pass\n",
         ASKING + "test_who_answers_late_is_not_held_for_gone",
     ),
     Mutant(

@@ -209,7 +209,7 @@ class Windows:
         """Go on with every window: open it, begin what is due in it, close it, or ask once more."""
         for grant in self.book.granted_in_vain(CLOSED_AT_ONCE):
             table = TableId(grant.table_uuid, grant.table)
-            self._unanswered.pop(table.uuid, None)  # who answers late is not gone
+            self._heard_late(table.uuid)
             self._publish(self._closing(table, grant.window_id, WindowEnd.LATE))
         for window in self.book:
             uuid, name = window.table.uuid, window.table.name
@@ -219,6 +219,14 @@ class Windows:
             window.end = window.end or WindowEnd.NOT_OURS  # it went wrong: nothing is begun in it any more
             if not self._cancel(window):
                 self._close(window, window.end)
+
+    def _heard_late(self, uuid: str) -> None:
+        """Who answers late is not gone: they are asked again as soon as those who waited for a whole window."""
+        row, at_s = self.fold.table(uuid), self._not_before_s.get(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        length_ms = None if resolved is None else resolved.policy.compact.ask_writer
+        if self._unanswered.pop(uuid, None) is not None and at_s is not None and length_ms is not None:
+            self._not_before_s[uuid] = min(at_s, self.monotonic_s() + REST * length_ms / 1000)
 
     def _go_on(self, window: GrantedWindow) -> None:
         now_s = self.monotonic_s()
