@@ -932,6 +932,20 @@ MUTANTS = (
         OF_DECLARED + "test_numbers_are_exact_in_either_image",
     ),
     Mutant(
+        "an unchanged array in a column that is declared a text is overwritten with its placeholder",
+        "isotherm_ingest/decode/declared_types.py",
+        'Kind("STRING", placeholders=ANY_UNAVAILABLE)',
+        'kind_of({"type": "map"})',
+        OF_DECLARED + "test_whatever_debezium_sends_for_an_unchanged_large_value_is_kept",
+    ),
+    Mutant(
+        "a delete by a decimal key takes the row of the double that is near it",
+        "isotherm_ingest/decode/statement.py",
+        'return f"coalesce(z.x.{name_in_sql(field)}, {told})" if column.kind.is_exact else told',
+        "return told",
+        OF_DECLARED + "test_numbers_of_a_key_delete_the_row_that_they_inserted",
+    ),
+    Mutant(
         "a decimal is rounded to what its column holds",
         "isotherm_ingest/decode/declared_types.py",
         "with_decimals(spelled({}), {most})",

@@ -29,9 +29,7 @@ def payloads(schema: ChangeSchema) -> str:
         # What DuckDB makes of another value than an object is a row of nulls.
         documents, doc = {"after": "written"}, "written"
         said, told = _WRITTEN, "'c' AS op"
-        exact = {
-            "after": "CASE WHEN has_long_numbers(written) THEN TRY(json_transform(numbers_as_text(written), {})) END"
-        }
+        exact = {"after": "TRY(json_transform(exactly(written), {}))"}
     else:
         documents = {name: f"e.{name}" for name in schema.images}
         doc = "CASE WHEN e.op = 'd' THEN e.before ELSE e.after END"
@@ -59,8 +57,7 @@ def _events(schema: ChangeSchema) -> str:
     found = f"CASE WHEN {is_object} THEN TRY(json_transform(written, {literal_in_sql(json.dumps(shape))})) END AS e"
     if _exact_columns(schema):
         of_rows = literal_in_sql(json.dumps(rows))
-        long = f"TRY(json_transform(numbers_as_text(written), {of_rows}))"
-        found += f", CASE WHEN has_long_numbers(written) THEN {long} END AS x"
+        found += f", TRY(json_transform(exactly(written), {of_rows})) AS x"
     return f"SELECT *, {found} FROM ({_WRITTEN})"
 
 

@@ -30,5 +30,6 @@ DECLARED_MACROS = (
     f"""numbers_as_text(x) AS regexp_replace(regexp_replace(
         regexp_replace(x, '{_TOKENS}', '\\1' || chr(1) || '\\2' || chr(2), 'g'),
         chr(1) || chr(2), '', 'g'), '[' || chr(1) || chr(2) || ']', '"', 'g')""",
+    "exactly(x) AS CASE WHEN has_long_numbers(x) THEN numbers_as_text(x) END",
 )
 """Null where the text is not allowed."""

@@ -260,6 +260,27 @@ def test_numbers_are_exact_in_either_image():
     assert (row["d"], row["s"]) == (float(exact), exact.decode())
 
 
+@pytest.mark.parametrize(
+    "of_key",
+    [b'{"id":%s,"n":%s}', b'{"schema":{"type":"struct","fields":[{"field":"id"},{"field":"n"}]},"payload":{"id":%s,"n":%s}}'],
+    ids=["bare", "with its schema"],
+)  # fmt: skip
+def test_numbers_of_a_key_delete_the_row_that_they_inserted(of_key):
+    """Else a delete leaves its row, and takes the one that is near."""
+    exact = b"0.123456789012345678"
+    columns = {"id": "DECIMAL(20,18)", "n": "STRING", "more": "STRING"}
+    insert = b'{"op":"c","after":{"id":%s,"n":%s},"source":{"schema":"public","table":"orders"}}' % (
+        (exact,) * 2
+    )
+    found = rows_of(
+        columns, insert, event(op="d"), envelope=True, keeps=True, key=["id", "n"], keys=[of_key % ((exact,) * 2)] * 2,
+    )  # fmt: skip
+
+    assert [change["problem"] for _, change in found] == [None, None]
+    assert [str(row["id"]).encode() for row, _ in found] == [exact, exact]
+    assert found[0][0] == found[1][0]
+
+
 # Telling messages apart
 
 
