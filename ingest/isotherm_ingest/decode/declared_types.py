@@ -65,7 +65,8 @@ def _kind(text: str, depth: int) -> Kind | None:
     if name == "DATE":
         return _DAYS if inside.lower() == "days" else None
     if name in _MOMENTS and inside.lower() in _FACTORS:
-        return _moment(name, partial("epoch_micros({}, {factor})".format, factor=_FACTORS[inside.lower()]))
+        micros = partial("epoch_micros({}, {factor})".format, factor=_FACTORS[inside.lower()])
+        return replace(_moment(name, "spelled({})".format), meant=micros)
     return None
 
 
@@ -92,8 +93,8 @@ _WORDS = {
     "BOOLEAN": kind_of({"type": "boolean"}),
     "INT": kind_of({"type": "int32"}),
     "BIGINT": kind_of({"type": "int64"}),
-    "FLOAT": kind_of({"type": "float"}),
-    "DOUBLE": kind_of({"type": "double"}),
+    "FLOAT": Kind("FLOAT", "floating({0}, TRY_CAST({0} AS FLOAT))".format),
+    "DOUBLE": Kind("DOUBLE", "floating({0}, TRY_CAST({0} AS DOUBLE))".format),
     # Whatever it is: a text, or the JSON of anything else.
     "STRING": Kind("STRING", placeholders=ANY_UNAVAILABLE),
     "BINARY": replace(
