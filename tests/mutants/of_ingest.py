@@ -913,9 +913,23 @@ MUTANTS = (
     Mutant(
         "of a field that stands twice the first value is written, whichever was meant",
         "isotherm_ingest/decode/bare_json.py",
-        '"len(fields) > len(list_distinct(fields))"',
-        '"false"',
+        '("doubled IS NOT NULL"',
+        '("false"',
         OF_DECLARED + "test_poison_between_good_events_is_told_one_by_one",
+    ),
+    Mutant(
+        "of a row or an operation that stands twice in a change the first is written",
+        "isotherm_ingest/decode/bare_json.py",
+        "CASE WHEN e IS NOT NULL THEN json_keys(written) END",
+        "NULL",
+        OF_DECLARED + "test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter",
+    ),
+    Mutant(
+        "a delete by a key whose field stands twice takes a row all the same",
+        "isotherm_ingest/decode/bare_json.py",
+        'f"CASE WHEN {is_by_key} THEN TRY(json_keys({key})) END"',
+        '"NULL"',
+        OF_DECLARED + "test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter",
     ),
     Mutant(
         "what stands in the place of a row, and is none, is a row of nulls",

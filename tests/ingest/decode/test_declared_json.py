@@ -176,6 +176,27 @@ def test_poison_between_good_changes_is_told_one_by_one():
     assert problems(found[1::2]) == [why for _, why in bad]
 
 
+@pytest.mark.parametrize(
+    ("message", "of_key", "name"),
+    [
+        (b'{"op":"c","after":{"id":1},"after":{"id":2}%s}', b'{"id":1}', "after"),
+        (b'{"op":"c","op":"d","before":{"id":1},"after":{"id":1}%s}', b'{"id":1}', "op"),
+        (b'{"op":"d","before":{"id":1},"before":{"id":2}%s}', b'{"id":1}', "before"),
+        (b'{"op":"u","before":{"id":1,"id":2},"after":{"id":1}%s}', b'{"id":1}', "id"),
+        (b'{"op":"d","before":null%s}', b'{"id":1,"id":2}', "id"),
+        (b'{"op":"d"%s}', b'{"schema":{"fields":[{"field":"id"}]},"payload":{"id":1,"id":2}}', "id"),
+    ],
+)
+def test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter(message, of_key, name):
+    """Readers take either, so nobody knows which row it is."""
+    source = b',"source":{"schema":"public","table":"orders"}'
+    found = rows_of(
+        PLAIN, message % source, event(after={"id": 1}), envelope=True, keeps=True, key=["id"], keys=[of_key] * 2
+    )  # fmt: skip
+
+    assert problems(found) == [f"undecodable:field {name} stands twice", None]
+
+
 @pytest.mark.parametrize("of_key", [b'{"id":7}', key(id=7)], ids=["bare", "with its schema"])
 def test_a_delete_without_an_old_row_deletes_what_its_key_says(of_key):
     found = rows_of(
