@@ -933,6 +933,13 @@ MUTANTS = (
         OF_DECLARED + "test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter",
     ),
     Mutant(
+        "a partition spec that no declared column fits is found out by the first message",
+        "isotherm_ingest/stream_formats.py",
+        "if taken and found and found not in taken:",
+        "if False:",
+        "ingest/test_stream_formats.py::test_a_date_has_days_but_no_hours",
+    ),
+    Mutant(
         "what stands in the place of a row, and is none, is a row of nulls",
         "isotherm_ingest/decode/bare_json.py",
         'f"CASE WHEN {_IS_OBJECT.format(text)} "',
