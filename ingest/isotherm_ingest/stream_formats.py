@@ -17,6 +17,10 @@ from isotherm_ingest.decode.declared_types import declared
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.tables.reserved_columns import RESERVED_COLUMNS
 
+_MOMENTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
+_TAKEN_BY = {"hours": _MOMENTS, **dict.fromkeys(("days", "months", "years"), ("DATE", *_MOMENTS))}
+"""By transform of a partition spec, the types that it takes."""
+
 
 def _type(text: str) -> str:
     declared(text)
@@ -107,6 +111,21 @@ class FormatOptions(StrictModel):
             for column in columns if names else ():
                 if column and column.lower() not in names:
                     raise ValueError(f"`{option}` names {column!r}, which is none of `columns`")
+
+    def check_times(self, fields: Iterable[tuple[str, str, str]]) -> None:
+        """Check that a partition spec asks the time only of declared columns that have one, or no table is ever made.
+
+        Args:
+            fields: of the spec, the text, column and transform of each.
+
+        Raises:
+            ValueError: a column has none.
+        """
+        types = {name.lower(): declared(text)[0].type for name, text in self.columns.items()}
+        for text, column, transform in fields:
+            taken, found = _TAKEN_BY.get(transform), types.get(column.lower())
+            if taken and found and found not in taken:
+                raise ValueError(f"`partition_by` has {text!r}, but {column!r} is {found}")
 
     def message_format(self, registry: RegistryConfig | None) -> Format:
         """What takes the messages apart."""

@@ -257,6 +257,7 @@ class Stream(_Renamed, FormatOptions):
             "event_time": [self.event_time],
         }
         self.check_declared(named, self.mode)
+        self.check_times((one.text, one.column, one.transform) for one in self.spec)
         return self
 
     @property

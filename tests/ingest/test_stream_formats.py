@@ -101,6 +101,8 @@ def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_besi
         ("mode: changelog", "mode: mirror", "5:5", "a mirror of plain events needs `key`"),
         ("mode: changelog", "key: [id]", "5:5", "`key` names 'id', which is none of `columns`"),
         ("mode: changelog", "key: [sensor]\n    partition_by: [days(day)]", "5:5", "`partition_by` names 'day'"),
+        ("mode: changelog", "mode: changelog\n    partition_by: [days(sensor)]", "5:5", "`partition_by` has 'days(sensor)', but 'sensor' is STRING"),
+        ("mode: changelog", "mode: changelog\n    partition_by: [hours(Sensor)]", "5:5", "`partition_by` has 'hours(Sensor)', but 'Sensor' is STRING"),
         ("mode: changelog", "key: [SENSOR]\n    event_time: when", "5:5", "`event_time` names 'when'"),
         ("lake.sensors", "lake.{table}", "5:5", "{table} comes from a change's source"),
     ],
@@ -121,3 +123,12 @@ def test_json_needs_columns_and_of_those_not_too_many():
     many = "".join(f"      c{number}: ARRAY<INT>\n" for number in range(1000))
     with pytest.raises(ConfigError, match="cost as much as 2002"):
         stream_of(CONFIG + many)
+
+
+def test_a_date_has_days_but_no_hours():
+    days = CONFIG.replace("TIMESTAMP(ms)", "DATE") + "    partition_by: [days(at), sensor]\n"
+
+    assert stream_of(days).event_time_column == "at"
+    assert stream_of(CONFIG + "    partition_by: [hours(At)]\n").event_time_column == "At"
+    with pytest.raises(ConfigError, match=r"'hours.at.', but 'at' is DATE"):
+        stream_of(days.replace("days(at)", "hours(at)"))

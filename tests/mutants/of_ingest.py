@@ -19,6 +19,7 @@ OF_SHOWN_CUTS = "ingest/batches/test_cut_backs_that_tables_show.py::"
 OF_LATER_TOPICS = "ingest/batches/test_later_topics.py::"
 OF_AVRO = "ingest/decode/test_avro_values.py::"
 OF_AVRO_STREAMS = "ingest/batches/test_avro_streams.py::"
+MACRO = 'f"CREATE MACRO {macro}"'
 OF_DECLARED = "ingest/decode/test_declared_json.py::"
 REFUSALS = "isotherm_ingest/tables/refusals.py"
 OF_REFUSALS = "ingest/tables/test_refusals.py::"
@@ -914,9 +915,30 @@ MUTANTS = (
     Mutant(
         "of a field that stands twice the first value is written, whichever was meant",
         "isotherm_ingest/decode/bare_json.py",
-        '"len(fields) > len(list_distinct(fields))"',
-        '"false"',
+        '("doubled IS NOT NULL"',
+        '("false"',
         OF_DECLARED + "test_poison_between_good_events_is_told_one_by_one",
+    ),
+    Mutant(
+        "of a row or an operation that stands twice in a change the first is written",
+        "isotherm_ingest/decode/bare_json.py",
+        "CASE WHEN e IS NOT NULL THEN json_keys(written) END",
+        "NULL",
+        OF_DECLARED + "test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter",
+    ),
+    Mutant(
+        "a delete by a key whose field stands twice takes a row all the same",
+        "isotherm_ingest/decode/bare_json.py",
+        'f"CASE WHEN {is_by_key} THEN TRY(json_keys({key})) END"',
+        '"NULL"',
+        OF_DECLARED + "test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter",
+    ),
+    Mutant(
+        "a partition spec that no declared column fits is found out by the first message",
+        "isotherm_ingest/stream_formats.py",
+        "if taken and found and found not in taken:",
+        "if False:",
+        "ingest/test_stream_formats.py::test_a_date_has_days_but_no_hours",
     ),
     Mutant(
         "what stands in the place of a row, and is none, is a row of nulls",
@@ -933,11 +955,60 @@ MUTANTS = (
         OF_DECLARED + "test_numbers_are_exact_in_either_image",
     ),
     Mutant(
+        "an unchanged array in a column that is declared a text is overwritten with its placeholder",
+        "isotherm_ingest/decode/declared_types.py",
+        "return _WORDS.get(name)",
+        'return kind_of({"type": "map"}) if name == "STRING" else _WORDS.get(name)',
+        OF_DECLARED + "test_whatever_debezium_sends_for_an_unchanged_large_value_is_kept",
+    ),
+    Mutant(
+        "a delete by a decimal key takes the row of the double that is near it",
+        "isotherm_ingest/decode/statement.py",
+        'return f"coalesce(z.x.{name_in_sql(field)}, {told})" if column.kind.is_exact else told',
+        "return told",
+        OF_DECLARED + "test_numbers_of_a_key_delete_the_row_that_they_inserted",
+    ),
+    Mutant(
         "a decimal is rounded to what its column holds",
         "isotherm_ingest/decode/declared_types.py",
         "with_decimals(spelled({}), {most})",
         "spelled({})",
         "ingest/decode/test_declared_types.py::test_a_decimal_is_the_number_that_is_written_or_a_dead_letter",
+    ),
+    Mutant(
+        "a number too large for its column becomes infinity",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        "\"CREATE MACRO \" + macro.replace(' THEN CASE WHEN isfinite(value) THEN value END', ' THEN value')",
+        "ingest/decode/test_declared_types.py::test_what_it_does_not_take_names_the_column",
+    ),
+    Mutant(
+        "a decimal that is too small for a double becomes 0",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        """"CREATE MACRO " + macro.replace("{3}')", "{9}')")""",
+        "ingest/decode/test_declared_types.py::test_what_it_does_not_take_names_the_column",
+    ),
+    Mutant(
+        "a time that is finer than a microsecond may become a later one",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        "\"CREATE MACRO \" + macro.replace(\"regexp_extract(x, '^-?[0-9]+([.][0-9]{1,9})?')\", 'x')",
+        "ingest/decode/test_declared_types.py::test_what_is_finer_than_a_microsecond_is_cut_off_towards_the_past",
+    ),
+    Mutant(
+        "a time far beyond all readers is a dead letter, whatever the stream says",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        "\"CREATE MACRO \" + macro.replace('* factor)::BIGINT), endless(x))', '* factor)::BIGINT), NULL)')",
+        "ingest/decode/test_declared_types.py::test_a_time_far_beyond_them_too",
+    ),
+    Mutant(
+        "no time at all is clamped to the last moment",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        "\"CREATE MACRO \" + macro.replace('WHEN x IS NOT NULL THEN 9223372036854775807', 'ELSE 9223372036854775807')",
+        "ingest/decode/test_declared_types.py::test_what_is_no_time_is_none_whatever_the_stream_says_of_times",
     ),
     Mutant(
         "a field that a stream requires may be missing",

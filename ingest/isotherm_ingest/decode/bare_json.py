@@ -29,9 +29,7 @@ def payloads(schema: ChangeSchema) -> str:
         # What DuckDB makes of another value than an object is a row of nulls.
         documents, doc = {"after": "written"}, "written"
         said, told = _WRITTEN, "'c' AS op"
-        exact = {
-            "after": "CASE WHEN has_long_numbers(written) THEN TRY(json_transform(numbers_as_text(written), {})) END"
-        }
+        exact = {"after": "TRY(json_transform(exactly(written), {}))"}
     else:
         documents = {name: f"e.{name}" for name in schema.images}
         doc = "CASE WHEN e.op = 'd' THEN e.before ELSE e.after END"
@@ -45,10 +43,11 @@ def payloads(schema: ChangeSchema) -> str:
     found = f"SELECT *, {doc} AS doc, {told}, {', '.join(rows)} FROM ({said})"
     is_there = " OR ".join(f"t_{name} IS NOT NULL" for name in documents)
     with_keys = f"SELECT *, CASE WHEN {is_there} THEN json_keys(doc) END AS fields FROM ({found})"
+    of_objects = f"SELECT *, {_first_doubled(schema)} AS doubled FROM ({with_keys})"
     images = [f"{name} := {_image(schema, name, document)}" for name, document in documents.items()]
     source = [] if schema.shape == "row" else ["source := e.source"]
     packed = f"struct_pack({', '.join([*images, *source])}, op := op)"
-    return f"SELECT *, {packed} AS p, {_flaw(schema, documents)} AS flaw FROM ({with_keys})"
+    return f"SELECT *, {packed} AS p, {_flaw(schema, documents)} AS flaw FROM ({of_objects})"
 
 
 def _events(schema: ChangeSchema) -> str:
@@ -59,9 +58,23 @@ def _events(schema: ChangeSchema) -> str:
     found = f"CASE WHEN {is_object} THEN TRY(json_transform(written, {literal_in_sql(json.dumps(shape))})) END AS e"
     if _exact_columns(schema):
         of_rows = literal_in_sql(json.dumps(rows))
-        long = f"TRY(json_transform(numbers_as_text(written), {of_rows}))"
-        found += f", CASE WHEN has_long_numbers(written) THEN {long} END AS x"
+        found += f", TRY(json_transform(exactly(written), {of_rows})) AS x"
     return f"SELECT *, {found} FROM ({_WRITTEN})"
+
+
+def _first_doubled(schema: ChangeSchema) -> str:
+    """SQL of the fields of the first object with a field that stands twice, of those which a message is read from."""
+    objects = ["fields"]
+    if schema.shape != "row":
+        key, is_by_key = "TRY(decode(key_text))", "e.op = 'd' AND e.before IS NULL"
+        objects = [
+            "CASE WHEN e IS NOT NULL THEN json_keys(written) END",
+            "fields",
+            "CASE WHEN e.op <> 'd' AND t_before IS NOT NULL THEN json_keys(e.before) END",
+            f"CASE WHEN {is_by_key} THEN TRY(json_keys({key})) END",
+            f"CASE WHEN {is_by_key} THEN TRY(json_keys({key}, '$.payload')) END",
+        ]
+    return f"list_filter([{', '.join(objects)}], lambda o: len(o) > len(list_distinct(o)))[1]"
 
 
 def _row(schema: ChangeSchema, document: str) -> str:
@@ -106,11 +119,9 @@ def _flaw(schema: ChangeSchema, documents: Mapping[str, str]) -> str:
             (f"t_{name} IS NULL AND {document} IS NOT NULL", f"'undecodable:`{name}` is no JSON object'")
             for name, document in documents.items()
         ]
-    twice = "list_filter(fields, lambda f: len(list_filter(fields, lambda g: g = f)) > 1)"
-    name = f"CASE WHEN len(fields) <= {NAMED} THEN ({twice})[1] ELSE 'of so many' END"
-    cases.append(
-        ("len(fields) > len(list_distinct(fields))", f"'undecodable:field ' || {name} || ' stands twice'")
-    )
+    twice = "list_filter(doubled, lambda f: len(list_filter(doubled, lambda g: g = f)) > 1)"
+    name = f"CASE WHEN len(doubled) <= {NAMED} THEN ({twice})[1] ELSE 'of so many' END"
+    cases.append(("doubled IS NOT NULL", f"'undecodable:field ' || {name} || ' stands twice'"))
     if schema.others == "dead_letter":
         more = _undeclared(schema)
         cases.append((f"len({more}) > 0", f"'undecodable:field ' || ({more})[1] || ' is not declared'"))

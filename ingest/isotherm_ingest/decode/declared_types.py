@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from isotherm_ingest.decode.kinds import (
+    ANY_UNAVAILABLE,
     MAX_DAYS,
     MAX_DEPTH,
     MAX_MICROS,
@@ -49,7 +51,9 @@ def declared(text: str) -> tuple[Kind, bool]:
 def _kind(text: str, depth: int) -> Kind | None:
     if items := _LIST.fullmatch(text.strip()):
         item = _kind(items[1], depth + 1) if depth < MAX_DEPTH else None
-        return None if item is None else list_of(item, tells=item.type in _TOLD)
+        if item is None:
+            return None
+        return replace(list_of(item, tells=item.type in _TOLD), placeholders=ANY_UNAVAILABLE)
     found = _PLAIN.fullmatch(text.strip())
     if found is None:
         return None
@@ -61,7 +65,8 @@ def _kind(text: str, depth: int) -> Kind | None:
     if name == "DATE":
         return _DAYS if inside.lower() == "days" else None
     if name in _MOMENTS and inside.lower() in _FACTORS:
-        return _moment(name, partial("epoch_micros({}, {factor})".format, factor=_FACTORS[inside.lower()]))
+        micros = partial("epoch_micros({}, {factor})".format, factor=_FACTORS[inside.lower()])
+        return replace(_moment(name, "spelled({})".format), meant=micros)
     return None
 
 
@@ -88,11 +93,13 @@ _WORDS = {
     "BOOLEAN": kind_of({"type": "boolean"}),
     "INT": kind_of({"type": "int32"}),
     "BIGINT": kind_of({"type": "int64"}),
-    "FLOAT": kind_of({"type": "float"}),
-    "DOUBLE": kind_of({"type": "double"}),
+    "FLOAT": Kind("FLOAT", "floating({0}, TRY_CAST({0} AS FLOAT))".format),
+    "DOUBLE": Kind("DOUBLE", "floating({0}, TRY_CAST({0} AS DOUBLE))".format),
     # Whatever it is: a text, or the JSON of anything else.
-    "STRING": kind_of({"type": "map"}),
-    "BINARY": kind_of({"type": "bytes"}),
+    "STRING": Kind("STRING", placeholders=ANY_UNAVAILABLE),
+    "BINARY": replace(
+        kind_of({"type": "bytes"}), placeholders=tuple(map('"{}"'.format, ANY_UNAVAILABLE[:2]))
+    ),
     "DATE": Kind("DATE", "iso_day({})".format, None, (MIN_DAYS, MAX_DAYS), _DAYS.turn),
     "TIMESTAMP": _moment("TIMESTAMP", "iso_instant({})".format),
     "TIMESTAMP_NTZ": _moment("TIMESTAMP_NTZ", "iso_local({})".format),

@@ -256,6 +256,17 @@ _ARRAYS_UNAVAILABLE = (
 )
 """Debezium makes the placeholder of an array from its element's type: text, bytes, the numbers of its letters, a UUID."""
 
+ANY_UNAVAILABLE = (
+    UNAVAILABLE,
+    _IN_BASE64,
+    UNAVAILABLE.encode().hex(),
+    _MAP_UNAVAILABLE,
+    *_ARRAYS_UNAVAILABLE,
+    _compact([str(letter) for letter in UNAVAILABLE.encode()]),
+)
+"""Where nobody says what a column is at its source: it may be a text, an array, bytes (as `binary.handling.mode` says) or
+an hstore. The last is an array whose numbers were made texts, to be read exactly."""
+
 _JSON_TEXT = Kind("STRING", placeholders=(UNAVAILABLE, _MAP_UNAVAILABLE))
 
 _TEXT = Kind("STRING", placeholders=(UNAVAILABLE,))

@@ -190,20 +190,34 @@ def _image(schema: ChangeSchema) -> str:
     if not fields:
         return f"CASE WHEN p.op = 'd' THEN {before} ELSE {after} END"
     of_row = ", ".join(
-        f"{name_in_sql(column.name)} := "
-        f"{f'k.{name_in_sql(fields[column.name])}' if column.name in fields else f'NULL::{column.kind.text}'}"
+        f"{name_in_sql(column.name)} := {_told_by_key(column, fields.get(column.name))}"
         for column in schema.columns
     )
     key = {fields[column.name]: column.kind.text for column in schema.columns if column.name in fields}
-    shape = literal_in_sql(json.dumps({"payload": key}))
-    payload = f"TRY(json_transform_strict(TRY(decode(key_text)), {shape})).payload"
-    if schema.shape == "envelope":  # its key may have a schema all the same
-        bare = literal_in_sql(json.dumps(key))
-        payload = f"coalesce({payload}, TRY(json_transform_strict(TRY(decode(key_text)), {bare})))"
-    of_key = (
-        f"list_transform([{payload}], lambda k: CASE WHEN k IS NOT NULL THEN struct_pack({of_row}) END)[1]"
-    )
+    told = f"k := {_key(schema, 'TRY(decode(key_text))', key)}"
+    exact = {
+        fields[one.name]: one.kind.text for one in schema.columns if one.name in fields and one.kind.is_exact
+    }
+    if exact:  # its numbers are read as those of a row are, or they would name another one
+        told += f", x := {_key(schema, 'exactly(TRY(decode(key_text)))', exact)}"
+    of_key = f"list_transform([struct_pack({told})], lambda z: CASE WHEN z.k IS NOT NULL THEN struct_pack({of_row}) END)[1]"
     return f"CASE WHEN p.op <> 'd' THEN {after} WHEN {before} IS NULL THEN {of_key} ELSE {before} END"
+
+
+def _key(schema: ChangeSchema, text: str, fields: Mapping[str, str]) -> str:
+    """SQL of the fields of a message key, from SQL of its text."""
+    payload = f"TRY(json_transform_strict({text}, {literal_in_sql(json.dumps({'payload': fields}))})).payload"
+    if schema.shape != "envelope":
+        return payload
+    # Its key may have a schema all the same.
+    return f"coalesce({payload}, TRY(json_transform_strict({text}, {literal_in_sql(json.dumps(fields))})))"
+
+
+def _told_by_key(column: Column, field: str | None) -> str:
+    if field is None:
+        return f"NULL::{column.kind.text}"
+    told = f"z.k.{name_in_sql(field)}"
+    return f"coalesce(z.x.{name_in_sql(field)}, {told})" if column.kind.is_exact else told
 
 
 def _key_fields(schema: ChangeSchema) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Of JSON without a schema: what each message becomes, a row or a problem with its reason."""
 
+import base64
 import json
 from datetime import UTC, datetime
 
@@ -13,6 +14,17 @@ from isotherm_ingest.workers.raw_messages import Sorter
 from support.declared import TOPIC, event, rows_of, text_of
 from support.wire import PLACEHOLDER, from_kafka, key
 
+LEFT_OUT = {
+    "text": PLACEHOLDER,
+    "text[]": [PLACEHOLDER],
+    "hstore": {PLACEHOLDER: PLACEHOLDER},
+    "int[]": list(PLACEHOLDER.encode()),
+    "bytea": (in_base64 := base64.b64encode(PLACEHOLDER.encode()).decode()),
+    "bytea as hex": PLACEHOLDER.encode().hex(),
+    "bytea[]": [in_base64],
+    "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+}
+"""What Debezium writes for an unchanged large value, by what it is in PostgreSQL."""
 PLAIN = {"id": "BIGINT NOT NULL", "name": "STRING"}
 
 
@@ -164,6 +176,27 @@ def test_poison_between_good_changes_is_told_one_by_one():
     assert problems(found[1::2]) == [why for _, why in bad]
 
 
+@pytest.mark.parametrize(
+    ("message", "of_key", "name"),
+    [
+        (b'{"op":"c","after":{"id":1},"after":{"id":2}%s}', b'{"id":1}', "after"),
+        (b'{"op":"c","op":"d","before":{"id":1},"after":{"id":1}%s}', b'{"id":1}', "op"),
+        (b'{"op":"d","before":{"id":1},"before":{"id":2}%s}', b'{"id":1}', "before"),
+        (b'{"op":"u","before":{"id":1,"id":2},"after":{"id":1}%s}', b'{"id":1}', "id"),
+        (b'{"op":"d","before":null%s}', b'{"id":1,"id":2}', "id"),
+        (b'{"op":"d"%s}', b'{"schema":{"fields":[{"field":"id"}]},"payload":{"id":1,"id":2}}', "id"),
+    ],
+)
+def test_what_stands_twice_in_a_change_or_its_key_is_a_dead_letter(message, of_key, name):
+    """Readers take either, so nobody knows which row it is."""
+    source = b',"source":{"schema":"public","table":"orders"}'
+    found = rows_of(
+        PLAIN, message % source, event(after={"id": 1}), envelope=True, keeps=True, key=["id"], keys=[of_key] * 2
+    )  # fmt: skip
+
+    assert problems(found) == [f"undecodable:field {name} stands twice", None]
+
+
 @pytest.mark.parametrize("of_key", [b'{"id":7}', key(id=7)], ids=["bare", "with its schema"])
 def test_a_delete_without_an_old_row_deletes_what_its_key_says(of_key):
     found = rows_of(
@@ -196,6 +229,27 @@ def test_an_unchanged_large_value_is_kept_by_a_mirror():
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("STRING", value) for value in LEFT_OUT.values()),
+        ("BINARY", LEFT_OUT["text"]),
+        ("BINARY", LEFT_OUT["bytea"]),
+        *((f"ARRAY<{item}>", LEFT_OUT["int[]"]) for item in ("BIGINT", "STRING", "DECIMAL(30,20)")),
+        ("ARRAY<BINARY>", LEFT_OUT["bytea[]"]),
+        ("ARRAY<STRING>", LEFT_OUT["uuid[]"]),
+    ],
+)
+@pytest.mark.parametrize("number", [b"1", b"1.12345678901234567890"], ids=["short", "long"])
+def test_whatever_debezium_sends_for_an_unchanged_large_value_is_kept(kind, value, number):
+    """A stream declares a text for an array or bytes too, and nothing in the message says what it was."""
+    columns = {"id": "BIGINT", "x": kind, "n": "DECIMAL(30,20)"}
+    message = text_of(event(op="u", after={"id": 1, "x": value, "n": "N"})).replace(b'"N"', number)
+    ((row, change),) = rows_of(columns, message, envelope=True, keeps=True, key=["id"], keys=[b'{"id":1}'])
+
+    assert (row["x"], change["kept"], change["problem"]) == (None, ["x"], None)
+
+
 def test_an_old_row_that_tells_no_more_than_the_key_deletes_no_other_row():
     """Nothing says which columns the source requires, so what Debezium makes up may be in any of them."""
     columns = {"id": "BIGINT", "name": "STRING", "n": "BIGINT"}
@@ -225,6 +279,27 @@ def test_numbers_are_exact_in_either_image():
     assert change["problem"] is None
     assert str(row["n"]).encode() == exact
     assert (row["d"], row["s"]) == (float(exact), exact.decode())
+
+
+@pytest.mark.parametrize(
+    "of_key",
+    [b'{"id":%s,"n":%s}', b'{"schema":{"type":"struct","fields":[{"field":"id"},{"field":"n"}]},"payload":{"id":%s,"n":%s}}'],
+    ids=["bare", "with its schema"],
+)  # fmt: skip
+def test_numbers_of_a_key_delete_the_row_that_they_inserted(of_key):
+    """Else a delete leaves its row, and takes the one that is near."""
+    exact = b"0.123456789012345678"
+    columns = {"id": "DECIMAL(20,18)", "n": "STRING", "more": "STRING"}
+    insert = b'{"op":"c","after":{"id":%s,"n":%s},"source":{"schema":"public","table":"orders"}}' % (
+        (exact,) * 2
+    )
+    found = rows_of(
+        columns, insert, event(op="d"), envelope=True, keeps=True, key=["id", "n"], keys=[of_key % ((exact,) * 2)] * 2,
+    )  # fmt: skip
+
+    assert [change["problem"] for _, change in found] == [None, None]
+    assert [str(row["id"]).encode() for row, _ in found] == [exact, exact]
+    assert found[0][0] == found[1][0]
 
 
 # Telling messages apart

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -38,6 +38,9 @@ def naive(*parts):
         ("FLOAT", "0.5", 0.5),
         ("DOUBLE", "1e308", 1e308),
         ("DOUBLE", '"Infinity"', math.inf),
+        ("DOUBLE", '"-Infinity"', -math.inf),
+        ("DOUBLE", '"15e-1"', 1.5),
+        ("DOUBLE", "1e-400", 0.0),
         ("DECIMAL(10,2)", "1.5", Decimal("1.50")),
         ("DECIMAL(10,2)", '"1.500"', Decimal("1.50")),
         ("DECIMAL(10,2)", "15e-1", Decimal("1.50")),
@@ -59,6 +62,10 @@ def naive(*parts):
         ("TIMESTAMP(s)", "1700000000", EPOCH + timedelta(seconds=1700000000)),
         ("TIMESTAMP(s)", "1700000000.123456", EPOCH + timedelta(microseconds=1700000000123456)),
         ("TIMESTAMP(ms)", "-1", EPOCH - timedelta(milliseconds=1)),
+        ("TIMESTAMP(ms)", "1.9999999999", EPOCH + timedelta(microseconds=1999)),
+        ("TIMESTAMP(ms)", '"-0.0009999999"', EPOCH - timedelta(microseconds=1)),
+        ("TIMESTAMP(ms)", '"-0.0010000000001"', EPOCH - timedelta(microseconds=2)),
+        ("TIMESTAMP(s)", '"17e8"', EPOCH + timedelta(seconds=1700000000)),
         ("TIMESTAMP(us)", '"1"', EPOCH + timedelta(microseconds=1)),
         ("TIMESTAMP(ns)", "1700000000123456789", EPOCH + timedelta(microseconds=1700000000123456)),
         ("TIMESTAMP_NTZ", '"2024-01-31T12:00:00.5"', naive(2024, 1, 31, 12, 0, 0, 500000)),
@@ -87,6 +94,16 @@ def test_what_each_type_takes(kind, text, value):
         ("BIGINT", '"1_000"'),
         ("BIGINT", "[1]"),
         ("DOUBLE", '"a lot"'),
+        ("DOUBLE", '"1_000"'),
+        ("DOUBLE", '" 1 "'),
+        ("DOUBLE", '"inf"'),
+        ("DOUBLE", "1e309"),
+        ("DOUBLE", "-1e400"),
+        ("FLOAT", "3.5e38"),
+        ("FLOAT", '"1_000"'),
+        ("DECIMAL(10,2)", "1e-400"),
+        ("DECIMAL(10,2)", "-1.5E-0323"),
+        ("ARRAY<DECIMAL(10,2)>", "[1,1e-400]"),
         ("DECIMAL(10,2)", "1.005"),
         ("DECIMAL(10,2)", '"1.005"'),
         ("DECIMAL(10,2)", "100000000"),
@@ -109,6 +126,9 @@ def test_what_each_type_takes(kind, text, value):
         ("TIMESTAMP", '"2024-01-31T12:00:00 Europe/Berlin"'),
         ("TIMESTAMP", '"2024-1-31T12:00:00Z"'),
         ("TIMESTAMP", '"2024-01-31T24:00:00Z"'),
+        ("TIMESTAMP", '"2024-01-31T12:00:00+99:99"'),
+        ("TIMESTAMP", '"2024-01-31T12:00:00+18:01"'),
+        ("TIMESTAMP", '"2024-01-31T12:00:00+01:60"'),
         ("TIMESTAMP", '"soon"'),
         ("TIMESTAMP", '"infinity"'),
         ("TIMESTAMP(ms)", '"2024-01-31T12:00:00Z"'),
@@ -134,6 +154,72 @@ def test_times_beyond_all_readers_are_what_the_stream_says(kind):
     assert one(kind, text, out_of_range="null") == (None, None)
     value, problem = one(kind, text, out_of_range="clamp")
     assert (value.year, problem) == (1 if kind == "DATE" else 9999, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "year"),
+    [
+        ("TIMESTAMP(s)", str(2**63 - 1), 9999),
+        ("TIMESTAMP(ms)", str(2**63 - 1), 9999),
+        ("TIMESTAMP(ms)", str(-(2**63)), 1),
+        ("TIMESTAMP_NTZ(us)", str(2**63), 9999),
+        ("TIMESTAMP(ns)", '"-%s"' % ("9" * 60), 1),
+        ("TIMESTAMP(ms)", "1e300", 9999),
+        ("TIMESTAMP", '"10000-01-01T00:00:00Z"', 9999),
+        ("TIMESTAMP", '"+999999-01-01T00:00Z"', 9999),
+        ("TIMESTAMP", '"-0044-03-15T12:00:00+01:00"', 1),
+        ("TIMESTAMP", '"-infinity"', 1),
+        ("TIMESTAMP_NTZ", '"10000-01-01T00:00:00"', 9999),
+        ("TIMESTAMP_NTZ", '"-0044-03-15"', 1),
+        ("DATE", '"10000-01-01"', 9999),
+        ("DATE", '"infinity"', 9999),
+        ("DATE", '"-0044-03-15"', 1),
+    ],
+)
+def test_a_time_far_beyond_them_too(kind, text, year):
+    assert one(kind, text) == (None, BAD)
+    assert one(kind, text, out_of_range="null") == (None, None)
+    assert one(f"ARRAY<{kind}>", f"[{text}]", out_of_range="null") == ([None], None)
+    value, problem = one(kind, text, out_of_range="clamp")
+    assert (value.year, problem) == (year, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("TIMESTAMP", '"+12345-nonsense"'),
+        ("TIMESTAMP", '"99999-13-45T00:00:00Z"'),
+        ("TIMESTAMP", '"+02024-01-01T00:00:00Z"'),
+        ("TIMESTAMP", '"2024-02-30T00:00:00Z"'),
+        ("TIMESTAMP_NTZ", '"10000-01-01T00:00:00Z"'),
+        ("TIMESTAMP_NTZ", '"10000"'),
+        ("DATE", '"10000-01-32"'),
+        ("DATE", '"2024-02-30"'),
+        ("TIMESTAMP(ms)", '"99999999999999999999 or so"'),
+        ("TIMESTAMP(ms)", '""'),
+    ],
+)
+@pytest.mark.parametrize("policy", ["null", "clamp"])
+def test_what_is_no_time_is_none_whatever_the_stream_says_of_times(kind, text, policy):
+    assert one(kind, text, out_of_range=policy) == (None, BAD)
+    assert one(kind, "null", out_of_range=policy) == (None, None)
+    assert one(f"ARRAY<{kind}>", f"[{text}]", out_of_range=policy) == (None, BAD)
+    assert one(f"ARRAY<{kind}>", "[null]", out_of_range=policy) == ([None], None)
+
+
+@given(
+    st.decimals(min_value=-(10**13), max_value=10**13, allow_nan=False, places=12),
+    st.sampled_from([("s", 10**6), ("ms", 1000), ("us", 1), ("ns", Decimal("0.001"))]),
+)
+def test_what_is_finer_than_a_microsecond_is_cut_off_towards_the_past(number, unit):
+    name, factor = unit
+    with localcontext(prec=60):
+        micros = math.floor(number * factor)
+    if not -62_135_596_800_000_000 <= micros <= 253_402_300_799_999_999:
+        assert one(f"TIMESTAMP({name})", f'"{number:f}"') == (None, BAD)
+        return
+    expected = EPOCH + timedelta(microseconds=micros)
+    assert one(f"TIMESTAMP({name})", f'"{number:f}"') == (expected, None)
 
 
 @given(
