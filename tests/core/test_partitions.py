@@ -93,7 +93,7 @@ def test_of_long_keys_no_label_is_kept():
 
 
 def test_a_value_writes_no_line_of_its_own():
-    """It may be any text, and stands in tables on terminals."""
+    """It may be any text, and is printed in tables on a terminal."""
     field = PartitionField(1000, "region", "identity", "string")
 
     assert (

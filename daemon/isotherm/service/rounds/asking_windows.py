@@ -110,7 +110,8 @@ class Windows:
         for table in sorted(mine, key=lambda one: self._asked_s.get(one.uuid, float("-inf"))):
             if self._room() <= 0:
                 # Whoever granted would wait for nothing; those that waited longest come first the next time.
-                self._no_room_since_s = now_s if self._no_room_since_s is None else self._no_room_since_s
+                if self._no_room_since_s is None:
+                    self._no_room_since_s = now_s
                 return
             del self._waiting[table.uuid]  # where nothing is due, the next look at it says when
             with self.barrier.around(table.name, "asking for a window", f"{table.uuid}/window"):
