@@ -91,37 +91,44 @@ class FormatOptions(StrictModel):
         columns_of(self.columns.items(), self.others)
         return self
 
-    def check_declared(self, named: Mapping[str, Iterable[str]], mode: str) -> None:
+    def check_declared(self, named: Mapping[str, Iterable[str]], mode: str, names: Mapping[str, str]) -> None:
         """Check declared columns against what else a stream says.
 
         Args:
             named: names of columns, by the option that has them.
             mode: of the stream.
+            names: of the source, in lower case, that the table has other ones for, with those.
 
         Raises:
             ValueError: a column is not there, or a table cannot have it.
         """
-        names = {name.lower(): name for name in self.columns}
+        called = [names.get(name.lower(), name) for name in self.columns]
+        given = {name.lower(): name for name in (*names.values(), *called)}
         own = RESERVED_COLUMNS | (CHANGELOG_COLUMNS.keys() if mode == "changelog" else set())
-        if clash := sorted(names.keys() & own):
+        if clash := sorted(given.keys() & own):
             raise ValueError(
-                f"column {names[clash[0]]!r} has the name of one that Iceberg, or a changelog, has of its own"
+                f"column {given[clash[0]]!r} has the name of one that Iceberg, or a changelog, has of its own"
             )
+        known = {name.lower() for name in (*self.columns, *called)}
         for option, columns in named.items():
-            for column in columns if names else ():
-                if column and column.lower() not in names:
+            for column in columns if self.columns else ():
+                if column and column.lower() not in known:
                     raise ValueError(f"`{option}` names {column!r}, which is none of `columns`")
 
-    def check_times(self, fields: Iterable[tuple[str, str, str]]) -> None:
+    def check_times(self, fields: Iterable[tuple[str, str, str]], names: Mapping[str, str]) -> None:
         """Check that a partition spec asks the time only of declared columns that have one, or no table is ever made.
 
         Args:
             fields: of the spec, the text, column and transform of each.
+            names: as of `check_declared`.
 
         Raises:
             ValueError: a column has none.
         """
-        types = {name.lower(): declared(text)[0].type for name, text in self.columns.items()}
+        types = {
+            names.get(name.lower(), name).lower(): declared(text)[0].type
+            for name, text in self.columns.items()
+        }
         for text, column, transform in fields:
             taken, found = _TAKEN_BY.get(transform), types.get(column.lower())
             if taken and found and found not in taken:

@@ -17,27 +17,13 @@ from isotherm.runtime.strict_model import StrictModel
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
+from isotherm_ingest.partition_field import NAME, TIME_TRANSFORMS, PartitionBy, partition_by
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
 from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
-TIME_TRANSFORMS = ("years", "months", "days", "hours")
-_FIELD_ENDS = {
-    "years": "_year",
-    "months": "_month",
-    "days": "_day",
-    "hours": "_hour",
-    "bucket": "_bucket",
-    "truncate": "_trunc",
-}
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_PARTITION_FIELD = re.compile(
-    rf"(?:(?P<time>{'|'.join(TIME_TRANSFORMS)})\((?P<time_column>{_NAME})\)"
-    rf"|(?P<sized>bucket|truncate)\(\s*(?P<size>[1-9]\d{{0,8}})\s*,\s*(?P<sized_column>{_NAME})\s*\)"
-    rf"|(?P<column>{_NAME}))"
-)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INTERNAL_TOPICS = r"(?!__)"
@@ -78,37 +64,6 @@ def _span(value: str) -> str:
 
 
 Span = Annotated[str, AfterValidator(_span)]
-
-
-class PartitionBy(StrictModel):
-    """One field of a partition spec, taken apart."""
-
-    text: str
-    """As Spark's DDL takes it: `hours(order_time)`."""
-    column: str
-    transform: str
-
-    @property
-    def field_name(self) -> str:
-        """What Iceberg calls the field in the spec of a table that is made."""
-        return self.column + _FIELD_ENDS.get(self.transform, "")
-
-
-def partition_by(text: str) -> PartitionBy:
-    """Take `hours(order_time)`, `bucket(16, id)` or `region` apart.
-
-    Raises:
-        ValueError: it is none of those.
-    """
-    match = _PARTITION_FIELD.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(
-            f"{text!r} is no partition field; known: years(c), months(c), days(c), hours(c), bucket(n, c), truncate(n, c), c"
-        )
-    column = match["time_column"] or match["sized_column"] or match["column"]
-    return PartitionBy(
-        text=text.strip(), column=column, transform=match["time"] or match["sized"] or "identity"
-    )
 
 
 class SparkSettings(StrictModel):
@@ -203,6 +158,12 @@ class Stream(_Renamed, FormatOptions):
     """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""
     event_time: str = ""
     """Column that `valid_through` speaks of. Default: the column of the first time transform in `partition_by`."""
+    names: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By column of the table, the names that its source has, or had, for it. A column that the table has by one of them is
+    renamed."""
+    misfits: Literal["dead_letter", "column"] = "dead_letter"
+    """What becomes of messages with a column of a type that the table's cannot become (text where a number was): they are dead
+    letters, or the values go into a `column` beside it, which is named for the type (`amount__string`)."""
     out_of_range: OutOfRange = "dead_letter"
     """What becomes of a time outside of the years 1 to 9999, such as PostgreSQL's `infinity`: `dead_letter` sends the
     change away, so that a mirror keeps the old row; `null` writes null; `clamp` writes the first or last moment."""
@@ -232,7 +193,7 @@ class Stream(_Renamed, FormatOptions):
         if unknown:
             raise ValueError(f"{{{unknown[0]}}} is not known; known: {{table}}, {{schema}}, {{topic}}")
         plain = PLACEHOLDER.sub("x", value)
-        if not re.fullmatch(rf"{_NAME}(\.{_NAME})+", plain):
+        if not re.fullmatch(rf"{NAME}(\.{NAME})+", plain):
             raise ValueError(f"{value!r} is no `namespace.table`")
         return value
 
@@ -251,14 +212,32 @@ class Stream(_Renamed, FormatOptions):
             )
         if self.has_events and self.mode == "mirror" and not self.key:
             raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
+        self._check_names()
         named = {
             "key": self.key,
             "partition_by": [one.column for one in self.spec],
             "event_time": [self.event_time],
         }
-        self.check_declared(named, self.mode)
-        self.check_times((one.text, one.column, one.transform) for one in self.spec)
+        self.check_declared(named, self.mode, self.declared_names)
+        self.check_times(((one.text, one.column, one.transform) for one in self.spec), self.declared_names)
         return self
+
+    def _check_names(self) -> None:
+        columns = [column.lower() for column in self.names]
+        sources = [name.lower() for names in self.names.values() for name in names]
+        for said, what in ((columns, "column"), (sources, "name of the source")):
+            if twice := sorted({one for one in said if said.count(one) > 1}):
+                raise ValueError(f"`names` has the {what} {twice[0]!r} twice")
+        for column, names in self.names.items():
+            if not names or not all((column, *names)):
+                raise ValueError(f"`names` says no name of the source for {column!r}")
+            if others := sorted({name.lower() for name in names} & set(columns) - {column.lower()}):
+                raise ValueError(f"`names` has {others[0]!r} for a column, and for the source of another one")
+
+    @property
+    def declared_names(self) -> dict[str, str]:
+        """By a name of the source, in lower case, the column of the table that it is."""
+        return {name.lower(): column for column, names in self.names.items() for name in names}
 
     @property
     def spec(self) -> tuple[PartitionBy, ...]:

@@ -105,6 +105,13 @@ def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_besi
         ("mode: changelog", "mode: changelog\n    partition_by: [hours(Sensor)]", "5:5", "`partition_by` has 'hours(Sensor)', but 'Sensor' is STRING"),
         ("mode: changelog", "key: [SENSOR]\n    event_time: when", "5:5", "`event_time` names 'when'"),
         ("lake.sensors", "lake.{table}", "5:5", "{table} comes from a change's source"),
+        ("mode: changelog", "mode: changelog\n    names: {when: [at], At: [x]}", "5:5", "`names` has 'at' for a column, and for the source of"),
+        ("mode: changelog", "mode: changelog\n    names: {a: [x], A: [y]}", "5:5", "`names` has the column 'a' twice"),
+        ("mode: changelog", "mode: changelog\n    names: {a: [x], b: [X]}", "5:5", "`names` has the name of the source 'x' twice"),
+        ("mode: changelog", "mode: changelog\n    names: {a: []}", "5:5", "`names` says no name of the source for 'a'"),
+        ("mode: changelog", "mode: changelog\n    names: {_file: [at]}", "5:5", "column '_file' has the name of one that Iceberg"),
+        ("mode: changelog", "mode: changelog\n    names: {when: [at]}\n    event_time: whenever", "5:5", "`event_time` names 'whenever'"),
+        ("mode: changelog", "misfits: drop", "7:5", "'dead_letter' or 'column'"),
     ],
 )  # fmt: skip
 def test_a_bad_stream_is_refused_with_place_and_remedy(old, new, place, words):
@@ -132,3 +139,12 @@ def test_a_date_has_days_but_no_hours():
     assert stream_of(CONFIG + "    partition_by: [hours(At)]\n").event_time_column == "At"
     with pytest.raises(ConfigError, match=r"'hours.at.', but 'at' is DATE"):
         stream_of(days.replace("days(at)", "hours(at)"))
+
+
+def test_a_stream_may_say_a_column_by_either_of_its_names():
+    named = CONFIG + "    names: {when: [at]}\n    partition_by: [hours(WHEN)]\n"
+
+    assert stream_of(named).event_time_column == "WHEN"
+    assert stream_of(named.replace("[hours(WHEN)]", "[sensor]\n    event_time: at")).event_time_column == "at"
+    with pytest.raises(ConfigError, match=r"'hours.when.', but 'when' is DATE"):
+        stream_of(named.replace("TIMESTAMP(ms)", "DATE").replace("WHEN", "when"))

@@ -4,6 +4,7 @@ from itertools import chain
 
 from mutants import (
     of_clean_metadata,
+    of_columns,
     of_commits,
     of_compactions,
     of_counts,
@@ -64,6 +65,7 @@ MUTANTS = tuple(
             of_progress,
             of_passing,
             of_ingest,
+            of_columns,
             of_windows,
         )
     )

@@ -148,7 +148,12 @@ class Avro:
 def _columns(row: Node) -> tuple[Column, ...]:
     if not row.inner:
         raise SchemaError("messages without fields")
-    return checked(tuple(column_of(name, one, row.defaults.get(name)) for name, one in row.fields().items()))
+    return checked(
+        tuple(
+            column_of(name, one, row.defaults.get(name), row.aliases.get(name, ()))
+            for name, one in row.fields().items()
+        )
+    )
 
 
 def _ids(identity: Identity | None) -> list[int]:

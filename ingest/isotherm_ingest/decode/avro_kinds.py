@@ -30,13 +30,19 @@ _MEANT = {
 _TOLD = {"string", "bytes", "int", "long"}
 
 
-def column_of(name: str, node: Node, default: object = None) -> Column:
+def column_of(name: str, node: Node, default: object = None, aliases: tuple[str, ...] = ()) -> Column:
     """The column of a field. Raises SchemaError: no column can have its name, or its type is none."""
     is_plain = isinstance(default, bool | int | float) or (
         isinstance(default, str) and node.plain.type == "string"
     )
     text = default if isinstance(default, str) else json.dumps(default)
-    return Column(name_of_column(name), kind_of_node(node), node.null_at >= 0, text if is_plain else None)
+    return Column(
+        name_of_column(name),
+        kind_of_node(node),
+        node.null_at >= 0,
+        text if is_plain else None,
+        tuple(map(name_of_column, aliases)),
+    )
 
 
 def kind_of_node(node: Node, depth: int = 0) -> Kind:

@@ -35,6 +35,8 @@ class Node:
     """Of a record's fields, a union's branches; what an array or a map holds."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Of a record's fields, where they have one."""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of a record's fields, names that they had before, where they had any."""
     size: int = 0
     """Of a fixed."""
 
@@ -146,7 +148,10 @@ class _Reader:
         self._count(names)
         inner = tuple(self._field(one, space, (*within, name), level) for one in fields)
         defaults = {str(one["name"]): one["default"] for one in fields if "default" in one}
-        return Node("record", _said(schema), names, inner, defaults)
+        aliases = {str(one["name"]): tuple(map(str, one["aliases"])) for one in fields if one.get("aliases")}
+        for one in aliases.values():
+            self._count(one)
+        return Node("record", _said(schema), names, inner, defaults, aliases)
 
     def _count(self, names: tuple[str, ...]) -> None:
         self._names += written_length(names)

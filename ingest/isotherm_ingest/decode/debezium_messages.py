@@ -95,6 +95,9 @@ class Decoder:
     may_be_kept: tuple[int, ...]
     absent: tuple[str, ...]
     """Columns that the messages do not have, and the table keeps."""
+    emptied: tuple[tuple[str, int], ...]
+    """Columns that the messages do not have because they have another one instead, with the number of that. They are null, and
+    the table keeps them only where it keeps the other."""
     untold: tuple[int, ...]
     """Columns where an unchanged large value is sent as null."""
     hidden: tuple[int, ...]
@@ -174,6 +177,7 @@ class Decoder:
         masks = {names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
         for number in self.may_be_kept:
             values[number] = _without(values[number], found[f"k{number}"])
+        masks |= {name: masks[names[one]] for name, one in self.emptied if names[one] in masks}
         groups = [*([name] for name in masks), *([self.absent] if self.absent else [])]
         kept = _kept(groups, [*masks.values(), is_row], size)
         updated = pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"])))
@@ -217,13 +221,20 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
     """The decoder of one schema for a table with these columns."""
     there = matched(schema, wanted)
     numbers = frozenset(one.number for one in there)
-    lacking = (name for number, name in enumerate(wanted.columns) if number not in numbers)
+    lacking = [name for number, name in enumerate(wanted.columns) if number not in numbers]
+    meant = {wanted.instead_of.get(one.name, one.name): one.number for one in there}
+    emptied = tuple(
+        (name, meant[other])
+        for name in lacking
+        if (other := wanted.instead_of.get(name, name)) in meant and wanted.instead_of
+    )
     return Decoder(
         statement(schema, wanted),
         columns,
         numbers,
         tuple(one.number for one in there if may_be_kept(one, wanted)),
-        tuple(lacking) if wanted.keeps else (),
+        tuple(name for name in lacking if name not in dict(emptied)) if wanted.keeps else (),
+        emptied if wanted.keeps else (),
         tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
         tuple(one.number for one in hidden_keys(schema, wanted)),
         left_statement(schema, wanted),

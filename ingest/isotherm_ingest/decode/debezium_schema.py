@@ -32,6 +32,8 @@ class Column:
     """Whether it takes null."""
     default: str | None = None
     """What stands in it where nothing is said, as the text of its JSON; None where it has none."""
+    aliases: tuple[str, ...] = ()
+    """Names that it had before, as a schema of Avro tells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,12 @@ class ChangeSchema:
     shape: Shape = "with schema"
     others: Others = "ignore"
     """What becomes of fields of a row that are no columns; of a message with its schema there are none."""
+    called: tuple[tuple[str, str], ...] = ()
+    """Of the columns, and the fields of the key, that the table calls otherwise: their name here, and there."""
+
+    def in_table(self, name: str) -> str:
+        """The name that the table has for a column, or for a field of the key."""
+        return next((called for one, called in self.called if one == name), name)
 
     @property
     def cost(self) -> int:

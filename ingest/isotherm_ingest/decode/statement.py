@@ -9,7 +9,7 @@ unchanged large value.
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isotherm_ingest.decode.bare_json import payloads
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
@@ -37,6 +37,8 @@ class Wanted:
     out_of_range: OutOfRange = "dead_letter"
     required: frozenset[str] = frozenset()
     """Columns of which the table takes no null."""
+    instead_of: Mapping[str, str] = field(default_factory=dict)
+    """Columns that hold what did not fit into another one, and that one: a row has a value in one of them."""
 
     def is_key(self, name: str) -> bool:
         """Whether a column is one of the key, whatever the case of its letters."""
@@ -63,7 +65,7 @@ class Matched:
 
 def matched(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
     """The columns of the table that the messages have, whatever the case of their letters."""
-    by_name = {column.name.lower(): column for column in schema.columns}
+    by_name = {schema.in_table(column.name).lower(): column for column in schema.columns}
     return tuple(
         Matched(number, name, by_name[name.lower()])
         for number, name in enumerate(wanted.columns)
@@ -82,7 +84,7 @@ def hidden_keys(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
     Debezium makes a delete and an insert of an update that changes a message's key. One that changes another column stays
     an update, though the row goes from one key of the table to another.
     """
-    told = {name.lower() for name in schema.key}
+    told = {schema.in_table(name).lower() for name in schema.key}
     keys = (one for one in matched(schema, wanted) if wanted.is_key(one.name))
     return tuple(one for one in keys if wanted.keeps and one.name.lower() not in told)
 
@@ -225,9 +227,9 @@ def _key_fields(schema: ChangeSchema) -> dict[str, str]:
 
     Empty where none does, as where a transform renames columns of the value alone.
     """
-    folded = {name.lower(): name for name in schema.key}
+    folded = {schema.in_table(name).lower(): name for name in schema.key}
     named = {
-        one.name: one.name if one.name in schema.key else folded.get(one.name.lower())
+        one.name: one.name if one.name in schema.key else folded.get(schema.in_table(one.name).lower())
         for one in schema.columns
     }
     return {column: field for column, field in named.items() if field is not None}
@@ -320,12 +322,12 @@ def _made_up(schema: ChangeSchema, wanted: Wanted) -> str | None:
     """
     if not hidden_keys(schema, wanted) or "before" not in schema.images:
         return None
-    told = {name.lower() for name in schema.key}
+    told = {schema.in_table(name).lower() for name in schema.key}
     is_told = schema.shape == "with schema"
     made_up = [
         _may_be_made_up(column, is_told=is_told)
         for column in schema.columns
-        if column.name.lower() not in told
+        if schema.in_table(column.name).lower() not in told
     ]
     return " AND ".join(["p.op = 'd'", "p.before IS NOT NULL", *made_up])
 

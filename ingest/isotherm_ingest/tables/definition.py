@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.source_names import AS_THEY_ARE, SourceNames
 
 MODE_PROPERTY = "ingest.mode"
 KEY_PROPERTY = "ingest.key"
@@ -66,7 +67,11 @@ def of_other_sources(
 
 
 def key_of(
-    name: str, stream: Stream, groups: Collection[Group], properties: Mapping[str, str] | None = None
+    name: str,
+    stream: Stream,
+    groups: Collection[Group],
+    properties: Mapping[str, str] | None = None,
+    names: SourceNames = AS_THEY_ARE,
 ) -> tuple[str, ...]:
     """The key of a mirror: what its stream says, or the fields of its messages' keys; empty for a changelog.
 
@@ -77,18 +82,20 @@ def key_of(
     """
     if stream.mode == "changelog" or not groups:
         return ()
-    keys = {tuple(map(str.lower, group.schema.key)): group.schema.key for group in groups if group.schema.key}
+    keys = {tuple(map(str.lower, group.key)): group.key for group in groups if group.key}
     of_messages = sorted(keys.values())
     if not stream.key and len(of_messages) > 1:
         raise TableRefused(
             f"{name} gets messages of two keys, {_named(of_messages[0])} and {_named(of_messages[1])}: rows could overwrite "
             f"each other. Say in its stream which columns tell rows apart (`key:`). {ANEW}"
         )
-    key = stream.key or next(iter(of_messages), ()) or _key_said(properties or {})
+    key = (
+        tuple(map(names.of, stream.key)) or next(iter(of_messages), ()) or _key_said(properties or {}, names)
+    )
     if not key:
         raise TableRefused(f"{name} has no key: its messages have none, and its stream names none (`key:`)")
     for group in groups:
-        columns = {one.name.lower() for one in group.schema.columns}
+        columns = {one.name.lower() for one in group.columns}
         for column in key:
             if column.lower() not in columns:
                 raise TableRefused(f"key column {column!r} is no column of {name}")
@@ -102,6 +109,7 @@ def missing_properties(
     properties: Mapping[str, str],
     groups: Sequence[Group] = (),
     had: Collection[str] = (),
+    names: SourceNames = AS_THEY_ARE,
 ) -> dict[str, str]:
     """What the table does not say of itself yet, as one that an earlier version made.
 
@@ -114,7 +122,8 @@ def missing_properties(
         raise TableRefused(
             f"{name} is a {mode}, and its stream says {stream.mode}. Give the stream another table. {ANEW}"
         )
-    if key and properties.get(KEY_PROPERTY, said[KEY_PROPERTY]).lower() != said[KEY_PROPERTY].lower():
+    kept = _key_said(properties, names)
+    if key and KEY_PROPERTY in properties and list(map(str.lower, kept)) != list(map(str.lower, key)):
         raise TableRefused(
             f"{name} is kept by {properties[KEY_PROPERTY]}, and its stream or its messages now say {said[KEY_PROPERTY]}. "
             f"Say `key: {properties[KEY_PROPERTY]}` in its stream to keep it as it is. {ANEW}"
@@ -124,9 +133,9 @@ def missing_properties(
     return {one: value for one, value in said.items() if one not in properties}
 
 
-def _key_said(properties: Mapping[str, str]) -> tuple[str, ...]:
+def _key_said(properties: Mapping[str, str], names: SourceNames) -> tuple[str, ...]:
     try:
-        return tuple(map(str, json.loads(properties.get(KEY_PROPERTY, "[]"))))
+        return tuple(names.of(str(one)) for one in json.loads(properties.get(KEY_PROPERTY, "[]")))
     except (ValueError, TypeError, RecursionError):  # somebody else's idea of it
         return ()
 

@@ -32,6 +32,7 @@ from isotherm_ingest.tables.definition import (
     refuse_without,
 )
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
+from isotherm_ingest.tables.misfits import instead_of
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.refusals import must_be_written
@@ -94,10 +95,10 @@ class Looking:
         had = {topic for topic, _ in at.vector}
         others = of_other_sources(self._name, self._stream, portion.groups, said, had)
         mine = tuple(group for group in portion.groups if group not in others)
-        now = self._defined(found, mine, had)
+        now, mine, key = self._defined(found, mine, had)
         must_be_written(now)
         read_at = None if found is None else found.head
-        now, groups, misfits = self._fit.made_to_fit(now, mine)
+        now, groups, misfits = self._fit.made_to_fit(now, mine, key)
         refused = others | {group: misfit(why) for group, why in misfits.items()}
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)
@@ -108,7 +109,7 @@ class Looking:
         return Look(
             now,
             replace(at, uuid=now.uuid),
-            now.named(key_of(self._name, self._stream, groups, now.properties)),
+            now.named(key_of(self._name, self._stream, groups, now.properties, self._fit.names(now))),
             groups,
             refused,
             from_offsets,
@@ -131,6 +132,7 @@ class Looking:
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
             required=frozenset(field.name for field in look.now.table.schema().fields if field.required),
+            instead_of=instead_of(look.now.columns) if self._stream.misfits == "column" else {},
         )
         return TableTask(
             self._name,
@@ -185,7 +187,8 @@ class Looking:
         return valid_through(self._running, behind, look.valid_through_ms, clock.now_ms())
 
     def _event_time(self, now: TableNow) -> str | None:
-        name = self._stream.event_time_column
+        said = self._stream.event_time_column
+        name = None if said is None else now.named([self._fit.names(now).of(said)])[0]
         columns = [one for one in now.columns if not self._is_about(one)]
         if name is not None and name not in columns:
             raise TableRefused(f"event_time {name!r} is no column of {self._name}: {sorted(columns)}")
@@ -225,18 +228,24 @@ class Looking:
         ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
         return now.oldest is None or (ours and is_first(now.oldest))
 
-    def _defined(self, found: TableNow | None, groups: Sequence[Group], had: Collection[str]) -> TableNow:
-        """The table, made where there is none, that is what its stream and its messages say it is."""
+    def _defined(
+        self, found: TableNow | None, groups: Sequence[Group], had: Collection[str]
+    ) -> tuple[TableNow, tuple[Group, ...], tuple[str, ...]]:
+        """The table, made where there is none, that is what its stream and its messages say it is. Gives these as the table
+        calls their columns, and its key, too.
+        """
+        if found is not None and any(group.is_met for group in groups):
+            found = self._fit.renamed(found)
+        names = self._fit.names(found).beside(group.schema for group in groups)
+        groups = tuple(replace(group, schema=names.called(group.schema)) for group in groups)
         said = {} if found is None else found.properties
-        key = key_of(self._name, self._stream, groups, said)
+        key = key_of(self._name, self._stream, groups, said, names)
         if found is None:
-            return self._fit.create(groups, key)
+            return self._fit.create(groups, key), groups, key
         if found.head is not None:
             refuse_without(self._name, key, found.columns)
-        if missing := missing_properties(self._name, self._stream, key, found.properties, groups, had):
-            self._fit.say(missing)
-            return self._fit.load()
-        return found
+        missing = missing_properties(self._name, self._stream, key, found.properties, groups, had, names)
+        return self._fit.saying(found, missing), groups, key
 
 
 def misfit(why: str) -> str:

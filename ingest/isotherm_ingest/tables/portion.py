@@ -1,12 +1,12 @@
 """What one batch may hold for one table, the table as it is to be written, and what the workers have made of it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.resume_or_halt import Place
@@ -31,6 +31,16 @@ class Group:
     schema: ChangeSchema
     is_met: bool = True
     """Whether the batch is known to have such a message."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, as the table calls them."""
+        return tuple(replace(one, name=self.schema.in_table(one.name)) for one in self.schema.columns)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The fields of the message key, as the table calls them."""
+        return tuple(map(self.schema.in_table, self.schema.key))
 
 
 @dataclass(frozen=True, slots=True)

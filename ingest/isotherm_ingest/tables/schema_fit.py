@@ -1,7 +1,7 @@
 """Tables fit their rows: they are made, and altered where that is possible; rows that do not fit are refused."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from isotherm.runtime import logs
 from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
@@ -14,8 +14,16 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.column_names import Names, clash_of, first_clash, names_of
 from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
+from isotherm_ingest.tables.misfits import beside
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.sessions import Sessions
+from isotherm_ingest.tables.source_names import (
+    SourceNames,
+    mapping_to_say,
+    names_to_say,
+    source_names,
+    to_be_renamed,
+)
 from isotherm_ingest.tables.tools import Tools
 
 MAX_COLUMNS = 2_000
@@ -40,7 +48,7 @@ class SchemaFit:
         """Make the table, with the columns of these schemas."""
         lower: dict[str, Column] = {}
         for group in groups:
-            given = {column.name.lower(): column for column in group.schema.columns}
+            given = {column.name.lower(): column for column in group.columns}
             if not lower or len(lower | given) <= MAX_COLUMNS:  # those of others do not fit
                 lower = given | lower
         columns = {column.name: column.kind.type for column in lower.values()}
@@ -67,6 +75,40 @@ class SchemaFit:
         self._log.info(
             "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
         )
+        now = self.load()
+        return self.saying(now, mapping_to_say(now.table.schema(), now.properties))
+
+    def names(self, now: TableNow | None) -> SourceNames:
+        """What the names of the source mean in the table."""
+        declared = self._stream.declared_names
+        if now is None:
+            return source_names(declared)
+        return source_names(declared, now.table.schema(), now.properties)
+
+    def renamed(self, now: TableNow) -> TableNow:
+        """The table with the names that its stream wants for its columns, and with what tells the names of before.
+
+        Raises:
+            TableRefused: it cannot have one.
+        """
+        now = self.saying(now, mapping_to_say(now.table.schema(), now.properties))
+        renamings = to_be_renamed(self.names(now))
+        for old, new in renamings.items():
+            change = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+            try:
+                self._sessions.own.sql(f"ALTER TABLE {self._target} {change}")
+            except Exception as err:
+                if not is_refused(err):
+                    raise
+                raise TableRefused(f"{self._name} refuses {change}: {brief(err)}") from err
+            self._log.info("table_altered", change=change)
+        return self.load() if renamings else now
+
+    def saying(self, now: TableNow, properties: Mapping[str, str]) -> TableNow:
+        """The table, after these properties of it were set, if any."""
+        if not properties:
+            return now
+        self.say(properties)
         return self.load()
 
     def say(self, properties: Mapping[str, str]) -> None:
@@ -82,17 +124,23 @@ class SchemaFit:
         return now
 
     def made_to_fit(
-        self, now: TableNow, groups: Sequence[Group]
+        self, now: TableNow, groups: Sequence[Group], key: Collection[str]
     ) -> tuple[TableNow, tuple[Group, ...], dict[Group, str]]:
         """The table, altered where it must be, the groups whose rows fit, and those whose rows do not, with the reason.
 
         It is altered for messages that there are: a column that somebody has dropped comes back with the next message
         that has it, and not with the memory of one. Groups for which it would be altered are left out until then.
+
+        Args:
+            now: the table.
+            groups: what messages look like, as the table calls their columns.
+            key: of a mirror. These columns must fit as they are.
         """
         now = self._with_columns_of_all(now, [group for group in groups if group.is_met])
         fitting: list[Group] = []
         refused: dict[Group, str] = {}
-        for group in groups:
+        for given in groups:
+            group = given if self._stream.misfits == "dead_letter" else beside(now, given, key)
             misfit, changes = self._changes_for(now, group)
             if misfit is None and changes and not group.is_met:
                 continue
@@ -102,7 +150,9 @@ class SchemaFit:
                 fitting.append(group)
             else:
                 refused[group] = misfit
-        return now, tuple(fitting), refused
+        met = [group.schema for group in fitting if group.is_met]
+        more = names_to_say(now.table.schema(), now.properties, self.names(now), met)
+        return self.saying(now, more), tuple(fitting), refused
 
     def _with_columns_of_all(self, now: TableNow, groups: Sequence[Group]) -> TableNow:
         """The table with the new columns of several schemas, if it takes them together.
@@ -157,9 +207,15 @@ def changes_for(
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
     added: dict[str, str] = {}
-    for column in group.schema.columns:
+    met: dict[str, str] = {}
+    for column, own in zip(group.columns, group.schema.columns, strict=True):
         if clash := clash_of(column.name, mode):
             return clash, []
+        if (other := met.setdefault(column.name.lower(), own.name)) != own.name:
+            return (
+                f"columns {other!r} and {own.name!r} of the message are both {column.name!r} of the table",
+                [],
+            )
         kind = known.get(column.name.lower())
         if kind is None:
             if clash := names.clash_of(column):
@@ -187,7 +243,7 @@ def new_columns(
         if changes_for(together, group, mode, names)[0] is not None:
             continue
         named = {name.lower(): name for name in together}
-        for column in group.schema.columns:
+        for column in group.columns:
             name = named.get(column.name.lower())
             if name is None:
                 names = names.with_column(column)

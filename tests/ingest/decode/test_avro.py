@@ -300,3 +300,15 @@ def test_what_debezium_says_of_itself_is_passed_over():
 def test_what_are_no_changes_is_refused_with_what_to_say(schema):
     with pytest.raises(SchemaError):
         form_of(schema).schema(json.dumps({"ids": [1], "source": {}}), None)
+
+
+def test_a_field_tells_the_names_that_it_had():
+    fields = [{"name": "id", "type": "long"}, {"name": "b", "type": "int", "aliases": ["a", "A1"]}]
+    form = form_of({"type": "record", "name": "r", "fields": fields}, envelope=False)
+
+    columns = form.schema('{"ids":[1]}', None).columns
+    assert [(one.name, one.aliases) for one in columns] == [("id", ()), ("b", ("a", "A1"))]
+    for aliases in (["\0"], [""], 7):
+        bad = {"type": "record", "name": "r", "fields": [{**fields[1], "aliases": aliases}]}
+        with pytest.raises(SchemaError):
+            form_of(bad, envelope=False).schema('{"ids":[1]}', None)

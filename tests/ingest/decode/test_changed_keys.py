@@ -1,7 +1,13 @@
 """Which row a change is about: its key, that of a delete, and that of a row which goes to another key."""
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
+from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
+from isotherm_ingest.decode.statement import Wanted, hidden_keys
 from support.wire import ID, MICROS, PLACEHOLDER, ZONED, decimal, decoded, decoder_of, key, message, raw
 
 FIELDS = [ID, {"field": "name", "type": "string"}, {"field": "at", **ZONED}]
@@ -189,3 +195,29 @@ def test_in_a_changelog_the_placeholder_is_what_it_is():
 
     ((told, change),) = decoded(found, raw(message(FIELDS, op="u", after=row(1, PLACEHOLDER))))
     assert (told["name"], change["problem"]) == (PLACEHOLDER, None)
+
+
+@pytest.mark.parametrize("told", ["order_uuid", "id"])
+def test_a_key_and_a_row_may_have_the_names_that_the_table_calls_otherwise(told):
+    """Told by `names`: a delete by its key alone finds the row, and an update with another key is none of `hidden`."""
+    fields = [{**ID, "field": "nr"}, {"field": "name", "type": "string"}]
+    schema = replace(
+        change_schema(message(fields).decode(), key(**{told: 1}).decode()),
+        called=(("nr", "id"), ("order_uuid", "id")),
+    )
+    wanted = Wanted(("id", "name"), ("id",), keeps=True)
+    found = decoder(schema, pa.schema([("id", pa.int64()), ("name", pa.string())]), wanted)
+    values = [
+        message(fields, after={"nr": 1, "name": "n"}),
+        message(fields, op="d"),
+        message(fields, op="d", before={"nr": 3, "name": None}),
+    ]
+    changes = decoded(found, raw(*values, keys=[key(**{told: number}) for number in (1, 2, 3)]))
+
+    assert [one for one, _ in changes] == [
+        {"id": 1, "name": "n"},
+        {"id": 2, "name": None},
+        {"id": 3, "name": None},
+    ]
+    assert [change["problem"] for _, change in changes] == [None] * 3
+    assert hidden_keys(schema, wanted) == ()

@@ -24,6 +24,7 @@ from support.wire import (
     VARIABLE,
     ZONED,
     array,
+    arrow,
     decimal,
     decoded,
     decoder_of,
@@ -379,3 +380,33 @@ def test_a_text_that_is_no_uuid_is_a_dead_letter_where_the_table_has_uuids():
 
     assert [row and row["token"] for row, _ in rows] == [UUID(good), None, None]
     assert [change["problem"] for _, change in rows] == [None, "undecodable_value:token", None]
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["mirror", "changelog"])
+def test_a_value_that_went_into_a_column_beside_its_own_empties_that(keeps):
+    """Unless it is large and unchanged: then the row keeps both, whichever has it."""
+    columns = {"id": "BIGINT", "paid": "BOOLEAN", "paid__string": "STRING", "new": "STRING"}
+    fields = [ID, {"field": "paid", "type": "string"}]
+    schema = replace(change_schema(message(fields).decode(), None), called=(("paid", "paid__string"),))
+    wanted = Wanted(tuple(columns), ("id",), keeps, instead_of={"paid__string": "paid"})
+    found = decoder(schema, pa.schema([(name, arrow(kind)) for name, kind in columns.items()]), wanted)
+    values = [
+        message(fields, op="u", after={"id": 1, "paid": "yes"}),
+        message(fields, op="u", after={"id": 2, "paid": PLACEHOLDER}),
+    ]
+    (told, change), (unchanged, kept) = decoded(found, raw(*values))
+
+    assert told == {"id": 1, "paid": None, "paid__string": "yes", "new": None}
+    assert [unchanged[name] for name in ("paid", "new")] == [None, None]
+    assert change["kept"] == (["new"] if keeps else None)
+    assert kept["kept"] is None if not keeps else sorted(kept["kept"]) == ["new", "paid", "paid__string"]
+    back = decoder_of(
+        [ID, {"field": "paid", "type": "boolean"}],
+        table=columns,
+        keeps=keeps,
+        instead_of={"paid__string": "paid"},
+    )
+    ((_, change),) = decoded(
+        back, raw(message([ID, {"field": "paid", "type": "boolean"}], op="u", after={"id": 1, "paid": True}))
+    )
+    assert change["kept"] == (["new"] if keeps else None)

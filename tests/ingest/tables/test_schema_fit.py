@@ -11,6 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
+from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.column_names import Names
@@ -128,6 +129,16 @@ class Altering(Spark):
         self._table, self._refuses = table, refuses
 
     def sql(self, statement):
+        if told := re.search(r"RENAME COLUMN `(\w+)` TO `(\w+)`", statement):
+            if told[2] == self._refuses:
+                raise RuntimeError("Unsupported table change: it has the name of something else")
+            with self._table.refresh().update_schema() as change:
+                change.rename_column(*told.groups())
+            return
+        if "TBLPROPERTIES" in statement:
+            with self._table.refresh().transaction() as change:
+                change.set_properties(dict(re.findall(r"'([^']*)'='([^']*)'", statement)))
+            return
         added = re.findall(r"`(\w+)` (\w+)", statement.partition("ADD COLUMNS")[2])
         if self._refuses in dict(added):
             raise RuntimeError("Unsupported table change: it has the name of something else")
@@ -148,12 +159,16 @@ def table(tmp_path):
     return catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
 
 
+def fit_of(table, refuses=None, **options):
+    tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop", None)
+    stream = Stream(topics="shop.*", table="shop.{table}", **options)
+    return SchemaFit("shop.orders", stream, Sessions(Altering(table, refuses)), tools)
+
+
 def fitted(table, groups, refuses=None):
     """What becomes of a table and of these schemas."""
-    tools = Tools(Lake("lake", table.catalog.properties), None, None, Metrics(), "shop", None)
-    stream = Stream(topics="shop.*", table="shop.{table}")
-    fit = SchemaFit("shop.orders", stream, Sessions(Altering(table, refuses)), tools)
-    return fit.made_to_fit(fit.load(), groups)
+    fit = fit_of(table, refuses)
+    return fit.made_to_fit(fit.load(), groups, ())
 
 
 def test_new_columns_of_all_schemas_of_a_batch_leave_the_table_with_one_schema_more(table):
@@ -205,3 +220,36 @@ def test_schemas_bring_no_more_columns_together_than_a_table_may_have():
     ]
 
     assert len(new_columns({}, groups, "mirror", Names())) == MAX_COLUMNS
+
+
+def test_a_column_is_renamed_as_its_stream_says_and_the_table_keeps_its_old_name(table):
+    fit = fit_of(table, names={"number": ["id", "no"]})
+    now = fit.renamed(fit.load())
+    message = group(no="int64")
+    called = replace(message, schema=fit.names(now).called(message.schema))
+    now, fitting, refused = fit.made_to_fit(now, [called], ())
+
+    assert ([(one.field_id, one.name) for one in now.table.schema().fields], refused) == ([(1, "number")], {})
+    assert fitting == (called,)
+    later = fit_of(table).names(now)
+    assert [later.of(one) for one in ("id", "no", "other")] == ["number", "number", "other"]
+    assert fit.renamed(now).table.metadata == now.table.metadata
+
+
+def test_a_column_that_cannot_be_renamed_refuses_its_table_with_the_reason(table):
+    fit = fit_of(table, refuses="number", names={"number": ["id"]})
+
+    with pytest.raises(
+        TableRefused, match=r"shop\.orders refuses RENAME COLUMN `id` TO `number`: .*something else"
+    ):
+        fit.renamed(fit.load())
+
+
+def test_two_columns_of_a_message_that_are_one_of_the_table_do_not_fit():
+    message = group(a="int64", b="int64")
+    called = replace(message, schema=replace(message.schema, called=(("b", "A"),)))
+
+    assert changes_for({"a": "BIGINT"}, called, "mirror", Names()) == (
+        "columns 'a' and 'b' of the message are both 'A' of the table",
+        [],
+    )
