@@ -31,6 +31,7 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.retries import pause_s
+from isotherm_ingest.queries.queries import Queries
 from isotherm_ingest.spark_session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds
 from isotherm_ingest.tables.lake import Lake
@@ -148,10 +149,14 @@ class Job:
         marks = Marks(kafka.properties, config.pipeline)
         windows = windows_of(config, broker, lake, metrics)
         driver = Driver(config, spark, broker, marks, tools, outbox, windows=windows)
+        queries = Queries(config, spark, tools, outbox)
         try:
             self._waiting("tables", lambda: driver.begin(clock.monotonic_s()))
+            if not self._stop.is_set():
+                queries.start()
             self._turn(driver)
         finally:
+            queries.stop()
             driver.stop()
             intents.stop()
             outbox.stop()
@@ -207,6 +212,7 @@ def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
 
 
 def namespaces(config: StreamsConfig) -> frozenset[str] | None:
-    """The namespaces that the streams write to, or None where the data decides."""
-    found = {stream.table.rpartition(".")[0] for stream in config.streams}
+    """The namespaces that streams and queries write to, or None where the data decides."""
+    tables = [*(one.table for one in config.streams), *(one.table for one in config.queries)]
+    found = {table.rpartition(".")[0] for table in tables}
     return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)

@@ -20,6 +20,7 @@ from isotherm_ingest.jdbc import jdbc_properties
 from isotherm_ingest.partition_field import NAME, TIME_TRANSFORMS, PartitionBy, partition_by
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
+from isotherm_ingest.query_config import Query
 from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -294,6 +295,18 @@ class StreamsConfig(_Renamed):
     """Where /metrics of the driver is."""
     streams: tuple[Stream, ...] = Field(min_length=1)
     """The streams; a topic belongs to the first whose pattern matches."""
+
+    queries: tuple[Query, ...] = ()
+    """Tables that SQL computes from others, beside the streams."""
+
+    @model_validator(mode="after")
+    def _each_table_once(self) -> Self:
+        names = [one.table for one in self.queries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"`queries` has the table {twice[0]!r} twice")
+        if own := sorted({one.table for one in self.streams} & set(names)):
+            raise ValueError(f"{own[0]!r} is the table of a stream, and cannot be that of a query")
+        return self
 
     @model_validator(mode="after")
     def _has_a_registry(self) -> Self:

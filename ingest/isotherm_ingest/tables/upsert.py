@@ -8,7 +8,7 @@ why this is no MERGE.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from isotherm_ingest.sql.partitions import is_time
 from isotherm_ingest.tables.delete_files import DeletedRows, DeleteFiles, deleted_rows
 from isotherm_ingest.tables.java_table import Change, Committed, JavaTable, key_of
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
-from isotherm_ingest.tables.portion import Done, Look
+from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.files import ROW_ID
 from isotherm_ingest.workers.tasks import as_arrow
 
@@ -59,10 +59,22 @@ class Located:
     partitions: frozenset[PartitionKey]
 
 
+class Target(Protocol):
+    """What is known of the table that is written."""
+
+    @property
+    def now(self) -> TableNow:
+        """The table, as it was when what it has was read."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell its rows apart."""
+
+
 class Upsert:
     """One attempt to write a mirror's rows."""
 
-    def __init__(self, session: SparkSession, lake: Lake, look: Look, done: Done) -> None:
+    def __init__(self, session: SparkSession, lake: Lake, look: Target, done: Done) -> None:
         """`close` lets go of what it keeps in memory."""
         self._session = session
         self._now = look.now

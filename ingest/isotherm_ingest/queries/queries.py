@@ -1,0 +1,93 @@
+"""All queries of a pipeline: one after the other, beside the batches, each as often as it says."""
+
+import threading
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from isotherm.runtime import clock, logs
+from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.failures import TableRefused, brief
+from isotherm_ingest.plan.retries import pause_s
+from isotherm_ingest.queries.query_table import QueryTable
+from isotherm_ingest.streams import StreamsConfig, seconds
+from isotherm_ingest.tables.sessions import Sessions
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.threads import context
+
+LONGEST_PAUSE_S = 5.0
+
+
+class Queries:
+    """One thread, and its session of Spark. What befalls one query is its own."""
+
+    def __init__(self, config: StreamsConfig, spark: SparkSession, tools: Tools, outbox: Outbox) -> None:
+        """Nothing is read before `turn`, or `start`."""
+        sessions = Sessions(spark)
+        self._tables = [
+            QueryTable(one, config.catalog.name, sessions, tools, outbox) for one in config.queries
+        ]
+        self._every_s = {one.table: seconds(one.every or config.every) for one in config.queries}
+        self._due_s = dict.fromkeys(self._every_s, float("-inf"))
+        self._failures = dict.fromkeys(self._every_s, 0)
+        self._metrics = tools.metrics
+        self._done = threading.Event()
+        self._context = context()
+        self._thread = threading.Thread(target=self._run, name="queries", daemon=True)
+
+    def start(self) -> None:
+        """Turn until `stop`."""
+        if self._tables:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the query in progress."""
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """By table, how often it has failed in a row."""
+        return self._failures
+
+    def turn(self, now_s: float) -> bool:
+        """Each query that is due; gives whether anything was committed."""
+        is_written = False
+        for table in self._tables:
+            name = table.query.table
+            if now_s < self._due_s[name] or self._done.is_set():
+                continue
+            try:
+                is_written = table.turn() or is_written
+            except Exception as err:  # noqa: BLE001 (isolated here, told, and tried again)
+                self._failed(name, err, now_s)
+                continue
+            if self._failures[name]:
+                logs.get().info("table_recovered", table=name, after=self._failures[name])
+            self._failures[name] = 0
+            self._metrics.quarantined.labels(name).set(0)
+            self._due_s[name] = now_s + self._every_s[name]
+        return is_written
+
+    def _failed(self, name: str, err: Exception, now_s: float) -> None:
+        self._failures[name] += 1
+        wait_s = max(pause_s(self._failures[name]), self._every_s[name])
+        self._due_s[name] = now_s + wait_s
+        self._metrics.quarantined.labels(name).set(1)
+        self._metrics.batches_failed.inc()
+        logs.get().error(
+            "query_failed",
+            table=name,
+            attempts=self._failures[name],
+            retry_in_s=wait_s,
+            error=brief(err),
+            refused=isinstance(err, TableRefused),
+        )
+
+    def _run(self) -> None:
+        self._context()
+        while not self._done.is_set():
+            self.turn(clock.monotonic_s())
+            soon = min(self._due_s.values()) - clock.monotonic_s()
+            self._done.wait(min(max(soon, 0.0), LONGEST_PAUSE_S))
