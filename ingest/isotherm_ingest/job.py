@@ -32,8 +32,9 @@ from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.queries.queries import Queries
+from isotherm_ingest.span import seconds
 from isotherm_ingest.spark_session import start_session, stop_session
-from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds
+from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.tools import Tools
 
@@ -149,7 +150,7 @@ class Job:
         marks = Marks(kafka.properties, config.pipeline)
         windows = windows_of(config, broker, lake, metrics)
         driver = Driver(config, spark, broker, marks, tools, outbox, windows=windows)
-        queries = Queries(config, spark, tools, outbox)
+        queries = Queries(config, spark, tools, outbox, broker)
         try:
             self._waiting("tables", lambda: driver.begin(clock.monotonic_s()))
             if not self._stop.is_set():

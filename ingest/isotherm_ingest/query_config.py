@@ -2,16 +2,40 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from isotherm.runtime.strict_model import StrictModel
 from isotherm_ingest.partition_field import NAME, PartitionBy, partition_by
+from isotherm_ingest.span import Span
 
 ENDS = re.compile(rf"\{{(first|last):({NAME})\}}")
 """`{first:minute}` and `{last:minute}` in the SQL of a query."""
 _TABLE = re.compile(rf"{NAME}(\.{NAME})+")
+
+
+class Emit(StrictModel):
+    """Rows of a query go to a topic of Kafka too: at least once, each with an id that stays the same when it is sent again."""
+
+    topic: str = Field(min_length=1)
+    """Made with one partition where it is missing. The message's key is the row's key, its value the row, both as JSON; the
+    value of a row that is gone is null."""
+    when: Literal["changed", "final"] = "changed"
+    """`changed`: each row that is computed, at once. `final`: rows whose `time` lies `after` behind what the sources have
+    reached, once; one that changes later is sent again."""
+    time: str = ""
+    """Of `final`: the column of the result that says when a row is over, such as the end of its window."""
+    after: Span = "1m"
+    """Of `final`: how late what belongs to a row may come."""
+
+    @model_validator(mode="after")
+    def _has_its_time(self) -> Self:
+        if (self.when == "final") != bool(self.time):
+            raise ValueError(
+                "`when: final` needs `time`, the column that says when a row is over, and nothing else does"
+            )
+        return self
 
 
 class Query(StrictModel):
@@ -30,7 +54,9 @@ class Query(StrictModel):
     """Partition spec of the table that is made."""
     properties: dict[str, str] = Field(default_factory=dict)
     """Table properties of the table that is made; they win over ingest's own."""
-    every: str | None = None
+    emit: Emit | None = None
+    """Where rows go beside the table. Default: nowhere."""
+    every: Span | None = None
     """How often it is looked whether something has changed. Default: the pipeline's."""
 
     @field_validator("table")

@@ -8,9 +8,9 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from isotherm.runtime.config import PortConfig
 from isotherm.runtime.strict_model import StrictModel
@@ -21,12 +21,11 @@ from isotherm_ingest.partition_field import NAME, TIME_TRANSFORMS, PartitionBy, 
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
 from isotherm_ingest.query_config import Query
+from isotherm_ingest.span import Span, seconds
 from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INTERNAL_TOPICS = r"(?!__)"
 """Heartbeats and Connect's own topics begin with two underscores. Others of Debezium's own are told by their messages: a
 table, too, may be called `transaction`, and a prefix may have dots."""
@@ -48,23 +47,6 @@ _MOVED = {
     "max_offsets_per_trigger": "it is called `batch_messages`",
 }
 """What a file for an earlier version may still say."""
-
-
-def seconds(span: str) -> float:
-    """`500ms`, `2s`, `1m`, `1h` in seconds."""
-    match = _SPAN.fullmatch(span)
-    if match is None:
-        raise ValueError(f"{span!r} is no span of time such as 500ms, 2s, 1m")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
-def _span(value: str) -> str:
-    if seconds(value) <= 0:
-        raise ValueError(f"{value!r} is no time at all")
-    return value
-
-
-Span = Annotated[str, AfterValidator(_span)]
 
 
 class SparkSettings(StrictModel):

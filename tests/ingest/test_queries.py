@@ -11,7 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from isotherm.runtime import clock
+from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.queries.queries import Queries
+from isotherm_ingest.query_config import Emit
+from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.upsert import Upsert
 from support.ingest_lab import Lab
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -47,11 +51,15 @@ def lab(kafka: Any, spark: Any, lake_folder: Any) -> Iterator[Lab]:
 
 
 def queries_of(lab: Lab) -> Queries:
-    return Queries(lab.config, lab.spark, lab.tools, lab.outbox)
+    return Queries(lab.config, lab.spark, lab.tools, lab.outbox, lab.broker)
 
 
 def reading(sensor: str, minutes: float, celsius: float) -> dict[str, Any]:
-    return {"sensor": sensor, "at": int((START + timedelta(minutes=minutes)).timestamp() * 1000), "celsius": celsius}
+    return {
+        "sensor": sensor,
+        "at": int((START + timedelta(minutes=minutes)).timestamp() * 1000),
+        "celsius": celsius,
+    }
 
 
 def send(lab: Lab, *readings: dict[str, Any]) -> None:
@@ -70,17 +78,23 @@ def by_minute(readings: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 def minutes(lab: Lab) -> list[tuple[Any, ...]]:
     rows = lab.rows("minutes")
-    return sorted((row["minute"].astimezone(UTC), row["sensor"], row["readings"], row["hottest"]) for row in rows)
+    return sorted(
+        (row["minute"].astimezone(UTC), row["sensor"], row["readings"], row["hottest"]) for row in rows
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_windows_are_those_of_plain_python_whatever_comes_late_and_whoever_begins_again(lab: Lab, seed: int) -> None:
+def test_windows_are_those_of_plain_python_whatever_comes_late_and_whoever_begins_again(
+    lab: Lab, seed: int
+) -> None:
     choose = random.Random(seed)
     sent: list[dict[str, Any]] = []
     queries = queries_of(lab)
     for turn in range(6):
         new = [
-            reading(choose.choice("abc"), choose.uniform(0, 5 + turn * 3), choose.choice([-200.0, 1.0, 2.5, 30.0]))
+            reading(
+                choose.choice("abc"), choose.uniform(0, 5 + turn * 3), choose.choice([-200.0, 1.0, 2.5, 30.0])
+            )
             for _ in range(choose.randrange(1, 25))
         ]
         sent += new
@@ -95,3 +109,201 @@ def test_windows_are_those_of_plain_python_whatever_comes_late_and_whoever_begin
     queries.turn(clock.monotonic_s() + 100_000)
     assert minutes(lab) == by_minute(sent)
     assert len(lab.snapshots("minutes")) <= 7
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("step", ["locate", "write", "wake"])
+def test_a_driver_that_dies_in_the_middle_leaves_a_table_that_the_next_one_puts_right(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    sent = [reading("a", minute, 1.0) for minute in range(5)]
+    send(lab, *sent)
+    lab.ingest()
+    queries_of(lab).turn(0)
+    sent += [reading("a", 2.5, 7.0), reading("b", 90, 3.0)]
+    send(lab, *sent[-2:])
+    lab.ingest()
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*{"wake": (type(lab.outbox), "wake")}.get(step, (Upsert, step)), die)
+        with pytest.raises(Killed):
+            queries_of(lab).turn(0)
+    queries_of(lab).turn(0)
+
+    assert minutes(lab) == by_minute(sent)
+    assert len(lab.snapshots("minutes")) == 2
+    lab.announce()
+    assert [event.origin for event in lab.events("minutes")] == ["ingest", "ingest"]
+
+
+def test_two_drivers_of_one_pipeline_never_bring_an_older_result_back(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that hangs has read before the other one wrote."""
+    send(lab, reading("a", 1, 1.0))
+    lab.ingest()
+    queries_of(lab).turn(0)
+    send(lab, reading("a", 1, 2.0))
+    lab.ingest()
+    write = Upsert.write
+
+    def late(self: Upsert, *args: Any) -> Any:
+        monkeypatch.setattr(Upsert, "write", write)
+        send(lab, reading("a", 1, 3.0))
+        lab.ingest()
+        queries_of(lab).turn(0)
+        return write(self, *args)
+
+    monkeypatch.setattr(Upsert, "write", late)
+    with capture_logs() as logs:
+        queries_of(lab).turn(0)
+
+    assert minutes(lab) == by_minute([reading("a", 1, one) for one in (1.0, 2.0, 3.0)])
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["query_failed"]
+
+
+def test_where_a_source_or_the_query_is_another_one_all_is_computed_anew(lab: Lab) -> None:
+    sent = [reading("a", 1, 1.0), reading("b", 2, 2.0)]
+    send(lab, *sent)
+    lab.ingest()
+    queries = queries_of(lab)
+    queries.turn(0)
+    first = lab.snapshots("readings")[-1].snapshot_id
+    send(lab, reading("c", 3, 3.0))
+    lab.ingest()
+    queries.turn(1_000)
+    lab.spark.sql(f"CALL lake.system.rollback_to_snapshot('{lab.name}.readings', {first})")
+    with capture_logs() as logs:
+        queries.turn(2_000)
+    assert minutes(lab) == by_minute(sent)
+    assert [one["why"] for one in logs if one["event"] == "query_computed_anew"] == [
+        f"{lab.name}.readings was rolled back"
+    ]
+
+    query = lab.config.queries[0]
+    other = query.model_copy(update={"sql": query.sql.replace("max(celsius) > -100", "max(celsius) > 1.5")})
+    lab.config = lab.config.model_copy(update={"queries": (other,)})
+    queries_of(lab).turn(0)
+    assert minutes(lab) == by_minute(sent[1:])
+
+
+def test_a_table_that_somebody_rolled_back_is_computed_up_to_now(lab: Lab) -> None:
+    send(lab, reading("a", 1, 1.0))
+    lab.ingest()
+    queries = queries_of(lab)
+    queries.turn(0)
+    first = lab.snapshots("minutes")[-1].snapshot_id
+    send(lab, reading("a", 1, 2.0), reading("b", 1, 2.0))
+    lab.ingest()
+    queries.turn(1_000)
+    lab.spark.sql(f"CALL lake.system.rollback_to_snapshot('{lab.name}.minutes', {first})")
+    queries.turn(2_000)
+
+    assert minutes(lab) == by_minute([reading("a", 1, 1.0), reading("a", 1, 2.0), reading("b", 1, 2.0)])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("SELECT date_trunc('MINUTE', at) AS minute, sensor, count", "SELEC date_trunc(", "cannot be run: "),
+        ("FROM NS.readings", "FROM NS.nobody", "cannot be run: "),
+        (
+            "AS minute, sensor FROM changes",
+            "AS minute FROM changes",
+            "has no column 'sensor', which is in the key",
+        ),
+        ("GROUP BY 1, 2", "GROUP BY 1, 2, celsius", "gives several rows for one key, as for {'minute'"),
+        ("AS hottest", "AS _file", "column '_file' of NS.minutes has the name of one of Iceberg's own"),
+        ("max(celsius) AS hottest", "map('a', 1) AS hottest", "say `to_json(hottest)`"),
+        ("NS.readings: SELECT", "NS.elsewhere: SELECT", "cannot be run: "),
+        ("days(minute)", "days(moment)", "partition_by names 'moment', which NS.minutes does not have"),
+    ],
+)
+def test_a_query_that_cannot_be_run_says_what_is_wrong_and_stops_nobody_else(
+    lab: Lab, old: str, new: str, words: str
+) -> None:
+    text = lab.text.replace("NS", lab.name).replace(old.replace("NS", lab.name), new.replace("NS", lab.name))
+    assert text != lab.text
+    bad = parse_yaml(text, "streams.yaml", StreamsConfig).queries[0]
+    good = lab.config.queries[0].model_copy(update={"table": f"{lab.name}.others"})
+    lab.config = lab.config.model_copy(update={"queries": (bad, good)})
+    send(lab, reading("a", 1, 1.0), reading("a", 1.5, 2.0))
+    lab.ingest()
+    with capture_logs() as logs:
+        queries_of(lab).turn(0)
+
+    (told,) = [one for one in logs if one["event"] == "query_failed"]
+    assert words.replace("NS", lab.name) in told["error"]
+    assert told["refused"]
+    assert len(lab.rows("others")) == 1
+
+
+def emitting(lab: Lab, **emit: str) -> str:
+    query = lab.config.queries[0]
+    topic = f"{lab.name}.alerts"
+    lab.config = lab.config.model_copy(
+        update={"queries": (query.model_copy(update={"emit": Emit(topic=topic, **emit)}),)}
+    )
+    return topic
+
+
+def sent_to(lab: Lab, topic: str) -> list[tuple[str, Any, bytes | None]]:
+    found = []
+    for one in lab.read(topic):
+        assert one.key is not None
+        row = None if one.value is None else json.loads(one.value)
+        found.append(
+            (
+                json.loads(one.key)["sensor"],
+                row and (row["readings"], row["hottest"]),
+                one.headers["isotherm.id"],
+            )
+        )
+    return found
+
+
+def test_rows_are_sent_on_at_once_each_with_an_id_that_stays(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = emitting(lab)
+    send(lab, reading("a", 1, 1.0))
+    lab.ingest()
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Upsert, "write", die)
+        with pytest.raises(Killed):
+            queries_of(lab).turn(0)
+    queries_of(lab).turn(0)
+    (_, first, one), (_, again, other) = sent_to(lab, topic)
+    assert (first, again, one) == ((1, 1.0), (1, 1.0), other)
+    send(lab, reading("a", 1, 5.0), reading("b", 1, -200.0))
+    lab.ingest()
+    queries_of(lab).turn(0)
+    assert {(sensor, row) for sensor, row, _ in sent_to(lab, topic)[2:]} == {("a", (2, 5.0)), ("b", None)}
+
+
+def test_windows_are_sent_once_they_are_final_and_again_where_they_change(lab: Lab) -> None:
+    topic = emitting(lab, when="final", time="minute", after="10m")
+    queries = queries_of(lab)
+    for turn, (minute, hot) in enumerate([(1, 1.0), (5, 2.0), (14, 3.0), (30, 4.0), (31, 5.0)]):
+        send(lab, reading("a", minute, hot))
+        lab.ingest()
+        queries.turn(1_000 * turn)
+    final = sorted(row for _, row, _ in sent_to(lab, topic))
+    assert final == [(1, 1.0), (1, 2.0), (1, 3.0)]
+    send(lab, reading("a", 5.2, 9.0))
+    lab.ingest()
+    queries_of(lab).turn(0)
+    rows = [row for _, row, _ in sent_to(lab, topic)]
+    assert sorted(rows[:3]) == final
+    assert (2, 9.0) in rows[3:]
+    assert (1, 4.0) not in rows

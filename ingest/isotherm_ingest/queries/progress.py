@@ -20,6 +20,8 @@ QUERY = "ingest.query"
 """Of a summary: which query has computed the rows."""
 SOURCES = "ingest.query-sources"
 """Of a summary: by table that the query reads, its uuid, and its head before it was read."""
+FINAL = "ingest.query-final"
+"""Of a summary: up to which time of its rows those that are final were sent on, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class SourceNow:
     head: int | None
     source: Source | None
     """How far it is in Kafka; None where it is nobody's that reads Kafka."""
+    valid_through_ms: int | None = None
+    """The event time that its writer has reached."""
+    topics: frozenset[str] = frozenset()
+    """Of which it has rows, or is to have some."""
     lost: frozenset[int] = frozenset()
     """Snapshots that are still known, and that its head does not follow."""
 
@@ -43,11 +49,14 @@ class Progress:
     query: str = ""
     sources: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
     """By name: uuid, and head."""
+    final_ms: int | None = None
+    """Rows that were over by then have been sent on."""
 
     def summary(self) -> dict[str, str]:
         """What a snapshot says of it, beside its token."""
         told = {name: list(one) for name, one in sorted(self.sources.items())}
-        return {QUERY: self.query, SOURCES: json.dumps(told, separators=(",", ":"))}
+        final = {} if self.final_ms is None else {FINAL: str(self.final_ms)}
+        return {QUERY: self.query, SOURCES: json.dumps(told, separators=(",", ":")), **final}
 
 
 def said(source: Source, summary: Mapping[str, str]) -> Progress:
@@ -59,7 +68,8 @@ def said(source: Source, summary: Mapping[str, str]) -> Progress:
         }
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         sources = {}  # somebody else's idea of it: all is computed anew
-    return Progress(source, summary.get(QUERY, ""), sources)
+    final = summary.get(FINAL, "")
+    return Progress(source, summary.get(QUERY, ""), sources, int(final) if final.isdecimal() else None)
 
 
 def fingerprint(query: Query) -> str:
@@ -74,11 +84,12 @@ def progress(query: Query, sources: Iterable[SourceNow]) -> Progress:
     topics = {
         topic for one in found if one.name in query.changes and one.source for topic in one.source.vector
     }
+    places = {place for one in followed for place in positions_of(one.vector) if place[0] in topics}
     least: dict[Position, int] = {}
-    for position in {place for one in followed for place in positions_of(one.vector) if place[0] in topics}:
+    for place in places:
         # A table that has nothing of a partition yet has all of it before it.
-        of_topic = [positions_of(one.vector) for one in followed if position[0] in one.vector]
-        least[position] = min(one.get(position, 0) for one in of_topic)
+        mine = [one.source for one in found if one.source is not None and place[0] in one.topics]
+        least[place] = min(positions_of(one.vector).get(place, 0) for one in mine)
     ids = {topic: one for source in followed for topic, one in source.topic_ids.items() if topic in topics}
     cuts = {place: max(one.cuts.get(place, 0) for one in followed) for place in least}
     return Progress(
@@ -86,6 +97,12 @@ def progress(query: Query, sources: Iterable[SourceNow]) -> Progress:
         fingerprint(query),
         {one.name: (one.uuid, one.head) for one in found},
     )
+
+
+def reached_ms(query: Query, sources: Iterable[SourceNow]) -> int | None:
+    """The event time that all changes of a query have reached; None where one of them does not tell."""
+    told = [one.valid_through_ms for one in sources if one.name in query.changes]
+    return min((one for one in told if one is not None), default=None) if None not in told else None
 
 
 def why_anew(was: Progress | None, now: Progress, sources: Iterable[SourceNow]) -> str:

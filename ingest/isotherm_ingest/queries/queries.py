@@ -8,9 +8,12 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.failures import TableRefused, brief
+from isotherm_ingest.kafka import Broker
 from isotherm_ingest.plan.retries import pause_s
+from isotherm_ingest.queries.emitting import Emitter
 from isotherm_ingest.queries.query_table import QueryTable
-from isotherm_ingest.streams import StreamsConfig, seconds
+from isotherm_ingest.span import seconds
+from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.threads import context
@@ -21,11 +24,21 @@ LONGEST_PAUSE_S = 5.0
 class Queries:
     """One thread, and its session of Spark. What befalls one query is its own."""
 
-    def __init__(self, config: StreamsConfig, spark: SparkSession, tools: Tools, outbox: Outbox) -> None:
+    def __init__(
+        self, config: StreamsConfig, spark: SparkSession, tools: Tools, outbox: Outbox, broker: Broker
+    ) -> None:
         """Nothing is read before `turn`, or `start`."""
         sessions = Sessions(spark)
         self._tables = [
-            QueryTable(one, config.catalog.name, sessions, tools, outbox) for one in config.queries
+            QueryTable(
+                one,
+                config.catalog.name,
+                sessions,
+                tools,
+                outbox,
+                None if one.emit is None else Emitter(one.emit, one.table, one.key, broker),
+            )
+            for one in config.queries
         ]
         self._every_s = {one.table: seconds(one.every or config.every) for one in config.queries}
         self._due_s = dict.fromkeys(self._every_s, float("-inf"))
