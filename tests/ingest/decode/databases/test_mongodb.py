@@ -13,70 +13,12 @@ from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.raw_messages import Sorter
 from support.avro import confluent, written
-from support.connectors import groups, told, with_schema
+from support.connectors import groups, told
+from support.documents import DESCRIPTION, SOURCE, change
 from support.wire import arrow, decoded, from_kafka
 
-JSON = {"type": "string", "optional": True, "name": "io.debezium.data.Json", "version": 1}
-SOURCE = {
-    "version": "3.6.1.Final",
-    "connector": "mongodb",
-    "name": "fulfillment",
-    "ts_ms": 1700000000000,
-    "snapshot": "false",
-    "db": "inventory",
-    "sequence": None,
-    "collection": "customers",
-    "ord": 31,
-    "lsid": None,
-    "txnNumber": None,
-    "wallTime": None,
-}
 COLUMNS = {"_id": "STRING", "document": "STRING"}
 OBJECT = '{"$oid": "596e275826f08b2730779e1f"}'
-DESCRIPTION = {"removedFields": None, "truncatedArrays": None, "updatedFields": '{"first_name": "Anne"}'}
-
-
-def said_of_source():
-    return [
-        {"type": "int64" if isinstance(value, int) else "string", "optional": True, "field": name}
-        for name, value in SOURCE.items()
-    ]
-
-
-def change(op, key, *, before=None, after=None, update=None, **source):
-    """A change of a document: of a key and documents, as texts."""
-    fields = [
-        {**JSON, "field": "before"},
-        {**JSON, "field": "after"},
-        {
-            "type": "struct",
-            "fields": [{"type": "string", "optional": True, "field": name} for name in DESCRIPTION],
-            "optional": True,
-            "name": "io.debezium.connector.mongodb.changestream.updatedescription",
-            "field": "updateDescription",
-        },
-        {
-            "type": "struct",
-            "fields": said_of_source(),
-            "name": "io.debezium.connector.mongo.Source",
-            "field": "source",
-        },
-        {"type": "string", "optional": True, "field": "op"},
-        {"type": "int64", "optional": True, "field": "ts_ms"},
-    ]
-    payload = {
-        "before": before,
-        "after": after,
-        "updateDescription": update,
-        "source": SOURCE | source,
-        "op": op,
-        "ts_ms": 1700000000500,
-    }
-    of_key = [{"type": "string", "optional": False, "field": "id"}]
-    name = "fulfillment.inventory.customers"
-    return with_schema(f"{name}.Key", of_key, {"id": key}), with_schema(f"{name}.Envelope", fields, payload)
-
-
 IDS = [
     ("1004", {"$numberLong": "1004"}),
     ("12.34", 12.34),
