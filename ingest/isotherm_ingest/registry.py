@@ -1,6 +1,7 @@
 """The registry of schemas, as the driver asks it: once for each id, because an id never means another schema.
 
-It speaks Confluent's API, which Apicurio has too (`/apis/ccompat/v7`). A registry that does not answer, or not as one does,
+It speaks Confluent's API, which Apicurio has too (`/apis/ccompat/v7`). There ids are those of contents. Where a message says
+a *global* id of Apicurio's, which another schema may have as its content's, it is asked for by Apicurio's own API. A registry that does not answer, or not as one does,
 is away: what wanted the schema is tried again later, and nothing is sent to the dead letters. It may also not know an id
 yet, as a replica that is behind. So only after a while such messages are dead letters.
 """
@@ -32,6 +33,10 @@ MAX_ID = 2**31 - 1
 """Confluent's registry gives no larger one, and answers one with a 404 that says nothing of schemas. Garbage has any."""
 _UNKNOWN = 40403
 """Confluent's code of an unknown schema. Another 404 comes from somebody else, as a proxy, and says nothing of ids."""
+_CONFLUENT_API, _OWN_API = "/apis/ccompat/", "/apis/registry/v2"
+"""Of Apicurio. Its second version is there since 2.0, and beside the third one."""
+_UNKNOWN_HERE = {"VersionNotFoundException", "ArtifactNotFoundException", "ContentNotFoundException"}
+"""What Apicurio's own API calls a 404 of an id."""
 
 
 class RegistryAwayError(RuntimeError):
@@ -57,7 +62,7 @@ class Registry:
         self._silent_until_s = float("-inf")
 
     def schema(self, number: int) -> str:
-        """The text of an Avro schema.
+        """The text of an Avro schema; below zero is a global id of Apicurio's (`decode.avro`).
 
         Raises:
             RegistryAwayError: ask again later.
@@ -71,25 +76,26 @@ class Registry:
     def _asked(self, number: int) -> str:
         if number > MAX_ID and self._config is not None and self._config.framing == "confluent":
             raise SchemaError(f"no registry gives a schema the id {number}")
-        status, body = self._answer(f"/schemas/ids/{number}")
-        try:
-            told: Any = json.loads(body)
-        except (ValueError, RecursionError):
-            told = None
-        of_registry = isinstance(told, dict) and told.get("error_code") == _UNKNOWN
-        if status == requests.codes.not_found and (of_registry or number > MAX_ID):
+        own_api = None if number >= 0 or self._config is None else _own_api(self._config.url)
+        path = f"/schemas/ids/{abs(number)}" if own_api is None else f"/ids/globalIds/{-number}"
+        status, body = self._answer((own_api or self._url) + path)
+        told = _json(body)
+        if status == requests.codes.not_found and (_is_of_registry(told) or abs(number) > MAX_ID):
             self._is_unknown(number)
+        if own_api is not None and status == requests.codes.ok and not body.lstrip().startswith(b"<"):
+            return _content(number, body, told)
         if (
-            status != requests.codes.ok
+            own_api is not None
+            or status != requests.codes.ok
             or not isinstance(told, dict)
             or not isinstance(told.get("schema"), str)
         ):
-            raise RegistryAwayError(f"the registry answers {status} for schema {number}, and no schema")
+            raise RegistryAwayError(f"the registry answers {status} for {_called(number)}, and no schema")
         kind = told.get("schemaType", "AVRO")
         if kind != "AVRO":
-            raise SchemaError(f"schema {number} is no Avro, but {str(kind)[:20]}")
+            raise SchemaError(f"{_called(number)} is no Avro, but {str(kind)[:20]}")
         if told.get("references"):
-            raise SchemaError(f"schema {number} refers to others, which is not read")
+            raise SchemaError(f"{_called(number)} refers to others, which is not read")
         schema: str = told["schema"]
         return schema
 
@@ -101,11 +107,15 @@ class Registry:
         for_s = now_s - self._unknown_since_s.setdefault(number, now_s)
         if for_s < UNKNOWN_FOR_S:
             raise NotKnownYetError(
-                f"the registry does not know schema {number}; its messages wait {UNKNOWN_FOR_S - for_s:.0f} s more for it"
+                f"the registry does not know {_called(number)}; its messages wait {UNKNOWN_FOR_S - for_s:.0f} s more for it"
             )
-        raise SchemaError(f"the registry has not known schema {number} for {for_s:.0f} s")
+        raise SchemaError(f"the registry has not known {_called(number)} for {for_s:.0f} s")
 
-    def _answer(self, path: str) -> tuple[int, bytes]:
+    @property
+    def _url(self) -> str:
+        return "" if self._config is None else self._config.url.rstrip("/")
+
+    def _answer(self, url: str) -> tuple[int, bytes]:
         config = self._config
         if config is None:
             raise RegistryAwayError("no `registry` is configured")
@@ -114,7 +124,7 @@ class Registry:
                 f"the registry did not answer a moment ago; it is asked again in {left_s:.0f} s"
             )
         try:
-            return self._patience.within(lambda: _got(config, path))
+            return self._patience.within(lambda: _got(config, url))
         except OSError as err:  # those of requests, and of our patience
             self._silent_until_s = self._monotonic_s() + SILENT_FOR_S
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
@@ -125,10 +135,41 @@ def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _got(config: RegistryConfig, path: str) -> tuple[int, bytes]:
+def _own_api(url: str) -> str | None:
+    """Where Apicurio's own API is, by the address of its Confluent API. None where that does not tell."""
+    root, found, _ = url.partition(_CONFLUENT_API)
+    return root + _OWN_API if found else None
+
+
+def _called(number: int) -> str:
+    return f"schema {number}" if number >= 0 else f"the schema with the global id {-number}"
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _content(number: int, body: bytes, told: Any) -> str:
+    """What Apicurio's own API answers: the schema itself, of whatever kind. Raises SchemaError: it is no Avro."""
+    if not isinstance(told, (dict, list, str)):
+        raise SchemaError(f"{_called(number)} is no Avro")
+    return body.decode(errors="replace")
+
+
+def _is_of_registry(told: Any) -> bool:
+    """Whether a 404 says that there is no such schema. Another one says nothing of ids."""
+    return isinstance(told, dict) and (
+        told.get("error_code") == _UNKNOWN or told.get("name") in _UNKNOWN_HERE
+    )
+
+
+def _got(config: RegistryConfig, url: str) -> tuple[int, bytes]:
     with closing(
         requests.get(
-            config.url.rstrip("/") + path,
+            url,
             headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
             auth=config.login or _no_login,
             verify=True if config.ca_file is None else str(config.ca_file),
@@ -141,5 +182,5 @@ def _got(config: RegistryConfig, path: str) -> tuple[int, bytes]:
         for piece in answer.iter_content(64 * 1024):
             body += piece
             if len(body) > MAX_BYTES:
-                raise RegistryAwayError(f"the registry's answer to {path} is too long")
+                raise RegistryAwayError(f"the registry's answer to {url} is too long")
         return answer.status_code, body

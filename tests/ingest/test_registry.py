@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from isotherm_ingest import registry as module
 from isotherm_ingest.decode.kinds import SchemaError
-from isotherm_ingest.registry import UNKNOWN_FOR_S, Registry, RegistryAwayError
+from isotherm_ingest.registry import UNKNOWN_FOR_S, NotKnownYetError, Registry, RegistryAwayError
 from isotherm_ingest.stream_formats import RegistryConfig
 from support.avro import ENVELOPE
 from support.fake_registry import FakeRegistry
@@ -218,3 +218,60 @@ def test_elsewhere_a_large_id_waits_as_any_that_is_unknown(server):
 def test_what_is_no_avro_by_itself_is_refused(server, more, why):
     with pytest.raises(SchemaError, match=why):
         Client(server).schema(server.add(ENVELOPE, **more))
+
+
+# Global ids of Apicurio
+
+
+def test_a_global_id_is_asked_for_by_apicurios_own_api(server):
+    """Another schema may have the same number as its content's."""
+    other = server.add({"type": "record", "name": "Other", "fields": []})
+    server.contents[other] = json.dumps(ENVELOPE).encode()
+    client = Client(server, framing="headers")
+
+    assert json.loads(client.schema(-other)) == ENVELOPE
+    assert server.asked == [f"/apis/registry/v2/ids/globalIds/{other}"]
+
+
+def test_where_the_address_does_not_tell_where_that_is_confluents_api_is_asked(server):
+    number = server.add(ENVELOPE)
+    config = RegistryConfig(url=server.url, framing="headers")
+    elsewhere = config.model_copy(update={"url": server.url.replace("/apis/ccompat/v7", "")})
+    with pytest.raises(RegistryAwayError):
+        Registry(elsewhere).schema(-number)  # the fake has no such path
+
+    assert server.asked == ["/schemas/ids/1"]
+
+
+@pytest.mark.parametrize("number", [-9, -(2**63)])
+def test_a_global_id_that_is_unknown_is_waited_for_a_while(server, number):
+    client = Client(server, framing="headers")
+    with pytest.raises(NotKnownYetError, match=f"the global id {-number}; its messages wait 300 s"):
+        client.schema(number)
+    client.now_s += UNKNOWN_FOR_S
+
+    with pytest.raises(SchemaError, match=f"the global id {-number} for 300 s"):
+        client.schema(number)
+
+
+def test_a_global_id_that_is_garbage_is_unknown_whatever_the_404_says(server):
+    server.trouble = 404, b""
+    with pytest.raises(NotKnownYetError):
+        Client(server, framing="headers").schema(-(2**64))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        ((200, b"<html>"), RegistryAwayError),
+        ((200, b'syntax = "proto3";'), SchemaError),
+        ((200, b"5"), SchemaError),
+        ((404, b'{"error_code":404}'), RegistryAwayError),
+        ((503, b'"string"'), RegistryAwayError),
+    ],
+    ids=str,
+)
+def test_what_is_no_schema_is_told_from_no_answer(server, trouble, error):
+    server.trouble = trouble
+    with pytest.raises(error):
+        Client(server, framing="headers").schema(-1)

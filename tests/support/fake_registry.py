@@ -12,6 +12,8 @@ class FakeRegistry:
     def __init__(self):
         self.schemas, self.asked, self.logins = {}, [], []
         self.trouble = None
+        self.contents = {}
+        """Of Apicurio's own API, by global id: what is registered, as it is."""
         self._let_go = threading.Event()
         registry = self
 
@@ -38,12 +40,17 @@ class FakeRegistry:
         self.logins.append(base64.b64decode(login.removeprefix("Basic ")).decode())
         self.asked.append(request.path)
         prefix, _, number = request.path.rpartition("/")
-        assert prefix == "/apis/ccompat/v7/schemas/ids"
+        is_global = prefix == "/apis/registry/v2/ids/globalIds"
+        assert is_global or prefix == "/apis/ccompat/v7/schemas/ids"
         if self.trouble == "silence":
             self._let_go.wait(60)
             return
         if self.trouble is not None:
             status, body = self.trouble
+        elif is_global:
+            unknown = b'{"error_code":404,"name":"VersionNotFoundException"}'
+            body = self.contents.get(int(number))
+            status, body = (404, unknown) if body is None else (200, body)
         elif int(number) in self.schemas:
             status, body = 200, json.dumps(self.schemas[int(number)]).encode()
         else:

@@ -16,7 +16,7 @@ from isotherm_ingest.decode import avro_columns
 from isotherm_ingest.decode.avro_kinds import column_of
 from isotherm_ingest.decode.avro_schema import Node, parsed
 from isotherm_ingest.decode.avro_values import BadDatumError, reader
-from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column, checked, source_of
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column, checked, document_schema, source_of
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 from isotherm_ingest.decode.kinds import SchemaError
 
@@ -27,10 +27,11 @@ FEW = 256
 """Messages that are read one by one as quickly as together."""
 KEPT = 1_000
 """Schemas whose readers are kept."""
-SOURCE_FIELDS = ("schema", "db", "table", "ts_ms", "lsn")
+SOURCE_FIELDS = ("schema", "db", "table", "collection", "ts_ms", "lsn")
 _DELETE = b'"op":"d"'
 _IDS = {"confluent": 4, "eight-bytes": 8}
-_HEADERS = ("apicurio.{}.globalId", "apicurio.{}.contentId")
+_HEADERS = {"apicurio.{}.contentId": 1, "apicurio.{}.globalId": -1}
+"""A global id is told as a number below zero, because another schema may have the same id as its content's."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,16 @@ class Avro:
     def texts(
         self, identity: Identity, bodies: Sequence[bytes], keys: Sequence[bytes | None]
     ) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
-        """As JSON, with the keys of deletes; what is none is empty, and not read by anybody."""
+        """As JSON, with the keys of deletes and of documents; what is none is empty, and not read by anybody."""
         ids = _ids(identity)
         if any(one not in self.schemas for one in ids):
             raise LookupError(f"of schemas {ids} not all are known")
         values = _texts(self.schemas[ids[0]], self.has_envelope, bodies)
         if len(ids) == 1:
             return values, [None] * len(keys)
-        read = _key_reader(self.schemas[ids[1]])
+        read, are_documents = _key_reader(self.schemas[ids[1]]), _are_documents(self.schemas[ids[0]])
         return values, [
-            read(key) if key is not None and _DELETE in value else None
+            read(key) if key is not None and (are_documents or _DELETE in value) else None
             for value, key in zip(values, keys, strict=True)
         ]
 
@@ -126,7 +127,7 @@ class Avro:
         source = fields.get("source", node).plain
         if (
             not images
-            or row.type != "record"
+            or not (row.type == "record" or _is_document(row, source))
             or source.type != "record"
             or "op" not in fields
             or source is node
@@ -134,6 +135,8 @@ class Avro:
             raise SchemaError(
                 "no change event: it lacks `op`, `source` or a row; are these events? Say `envelope: none`"
             )
+        if _is_document(row, source):
+            return document_schema(told["source"], images)
         source_schema, source_table = source_of(told["source"])
         return ChangeSchema(
             _columns(row),
@@ -165,10 +168,10 @@ def _id_in(headers: str | None, what: str) -> bytes | None:
     if headers is None:
         return None
     said = {one["key"]: one.get("value") for one in json.loads(headers)}
-    for name in _HEADERS:
+    for name, sign in _HEADERS.items():
         value = said.get(name.format(what))
         if value is not None and len(number := base64.b64decode(value)) in {4, 8}:
-            return str(int.from_bytes(number)).encode()
+            return str(sign * int.from_bytes(number)).encode()
     return None
 
 
@@ -179,6 +182,22 @@ def _may_be_read(schema: str, has_envelope: bool) -> bool:
     except SchemaError:
         return False
     return not has_envelope or "source" in node.names
+
+
+@lru_cache(KEPT)
+def _are_documents(schema: str) -> bool:
+    """Whether messages of a schema are changes of documents, whose ids are in their keys."""
+    try:
+        node = parsed(schema)
+    except SchemaError:
+        return False
+    fields = node.fields() if node.type == "record" else {}
+    row, source = (fields.get("after") or fields.get("before")), fields.get("source")
+    return row is not None and source is not None and _is_document(row.plain, source.plain)
+
+
+def _is_document(row: Node, source: Node) -> bool:
+    return row.type == "string" and "collection" in source.names
 
 
 def _name_of(schema: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isotherm_ingest.decode.debezium_schema import PAYLOAD, SCHEMA, ChangeSchema, change_schema, names_a_table
+from isotherm_ingest.decode.documents import OF_DOCUMENTS
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 
 _OWN, _ENVELOPE = "io.debezium.", ".Envelope"
@@ -23,12 +24,13 @@ class DebeziumJson:
     """As Kafka Connect's JsonConverter writes change events."""
 
     def apart(self, value: bytes, key: bytes | None, headers: str | None) -> Apart:  # noqa: ARG002 (of the port)
-        """By the text of the schemas. The key is decoded of deletes, and of all where the schema is not first."""
+        """By the text of the schemas. The key is decoded of deletes, of all where the schema is not first, and of documents."""
         schema, body = _apart(value)
         if schema is None:
             return None, value, key
         identity = schema, None if key is None else _apart(key)[0]
-        return identity, body, None if body is not value and _DELETE not in body else key
+        is_keyless = body is not value and _DELETE not in body and OF_DOCUMENTS not in schema
+        return identity, body, None if is_keyless else key
 
     def texts(
         self,

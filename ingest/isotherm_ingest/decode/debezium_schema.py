@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from isotherm_ingest.decode import documents
 from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
 SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
@@ -15,8 +16,9 @@ MAX_COST = 2_000
 millisecond to plan, in every worker, and two thirds of a megabyte to decode."""
 
 
-Shape = Literal["with schema", "envelope", "row"]
-"""How a message is written: as Debezium's change event beside its schema; as the bare event; or as a bare row."""
+Shape = Literal["with schema", "document", "envelope", "row"]
+"""How a message is written: as Debezium's change event beside its schema, of a row or of a document; as the bare event; or as
+a bare row."""
 Others = Literal["ignore", "dead_letter", "text"]
 """What becomes of fields that no column is declared for: nothing, the whole change is a dead letter, or they are one text."""
 OTHERS_COLUMN = "_others"
@@ -67,6 +69,28 @@ class ChangeSchema:
         return sum(column.kind.cost for column in self.columns)
 
 
+DOCUMENT_COLUMNS = (
+    Column(documents.ID, Kind("STRING"), is_optional=False),
+    Column(documents.DOCUMENT, Kind("STRING")),
+)
+DOCUMENT_SOURCE_FIELDS = frozenset({"db", "table", "ts_ms"})
+"""A collection is their table."""
+
+
+def document_schema(source: Any, images: tuple[str, ...]) -> ChangeSchema:
+    """What changes of documents look like; `source` is what one of them says of it. Raises SourceError."""
+    source_schema, source_table = source_of(source)
+    return ChangeSchema(
+        DOCUMENT_COLUMNS,
+        (documents.ID,),
+        source_schema,
+        source_table,
+        DOCUMENT_SOURCE_FIELDS,
+        images,
+        shape="document",
+    )
+
+
 def change_schema(value: str, key: str | None) -> ChangeSchema:
     """The schema of a message and of those like it.
 
@@ -78,9 +102,12 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         fields = {field["field"]: field for field in message["schema"]["fields"]}
         source_schema, source_table = source_of(message["payload"]["source"])
         image = fields.get("after") or fields["before"]
+        fields["op"]  # what has none is no change event
+        images = tuple(name for name in ("before", "after") if name in fields)
+        if image.get("type") == "string" and fields["source"].get("name") == documents.OF_DOCUMENTS.decode():
+            return document_schema(message["payload"]["source"], images)
         columns = tuple(_column(field) for field in image["fields"])
         source_fields = frozenset(name_of_column(field["field"]) for field in fields["source"]["fields"])
-        fields["op"]  # what has none is no change event
     except KeyError as err:
         raise SchemaError(f"no Debezium change event with a schema ({err} is missing)") from err
     except (TypeError, AttributeError) as err:
@@ -93,7 +120,7 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         source_schema,
         source_table,
         source_fields,
-        tuple(name for name in ("before", "after") if name in fields),
+        images,
         _is_schema_first(value),
     )
 
@@ -116,8 +143,12 @@ class SourceError(SchemaError):
 
 
 def source_of(source: Any) -> tuple[str, str]:
-    """The schema, or the database, and the table that a change says that it comes from. Raises SourceError."""
+    """The schema, or the database, and the table that a change says that it comes from. Raises SourceError.
+
+    Of a document that is its collection.
+    """
     said = [source.get(name) or "" for name in ("schema", "db", "table")]
+    said[2] = said[2] or source.get("collection") or ""
     if not all(isinstance(one, str) and _is_text(one) for one in said):
         raise SourceError(f"no names of a source: {said}"[:MAX_SAID])
     schema, database, table = said

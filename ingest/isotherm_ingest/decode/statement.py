@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from isotherm_ingest.decode import documents
 from isotherm_ingest.decode.bare_json import payloads
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
@@ -131,7 +132,9 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
 
 
 def _payloads(schema: ChangeSchema) -> str:
-    """SQL of the messages with their payloads `p`; of bare JSON with `flaw` too, what else is wrong with one."""
+    """SQL of the messages with their payloads `p`; of bare JSON and documents with `flaw` too, what else is wrong with one."""
+    if schema.shape == "document":
+        return documents.payloads(schema)
     if schema.shape != "with schema":
         return payloads(schema)
     shape = literal_in_sql(json.dumps(_shape(schema)))

@@ -15,6 +15,10 @@ from isotherm.demo.stack.jars import LISTS, LISTS_FOLDER, lock
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>org.example</groupId><artifactId>tea</artifactId><version>1.0</version></project>"""
 
+DEPENDENCIES = """<dependencies><dependency>
+<groupId>org.example</groupId><artifactId>water</artifactId><version>1.0</version>
+</dependency></dependencies></project>"""
+
 
 class Repository:
     """A Maven repository on this machine, its one list, and a person's cache and settings."""
@@ -123,6 +127,20 @@ def test_a_lock_that_is_older_than_its_list_is_refused(repository: Repository) -
 
     with pytest.raises(StackError, match="run `make lock`"):
         repository.jars()
+
+
+def test_an_archive_is_locked_as_it_is_and_nobody_asks_what_it_needs(repository: Repository) -> None:
+    """All that a whole program needs is within. What its project names may be anywhere."""
+    (repository.files / "tea-1.0-all.tar.gz").write_bytes(b"a pot")
+    (repository.files / "tea-1.0.pom").write_text(
+        POM.replace("</project>", DEPENDENCIES)  # of which there is none
+    )
+    spec = repository.lists / "tea" / "jgo.toml"
+    spec.write_text('[dependencies]\ncoordinates = ["org.example:tea:1.0:all:tar.gz:"]\n')
+    lock(["tea"], repository.said.append, repository.lists)
+    (path,) = repository.jars()
+
+    assert (path.name, path.read_bytes()) == ("tea-1.0-all.tar.gz", b"a pot")
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -240,7 +240,8 @@ def test_or_in_a_header():
     form = Avro("headers")
     told = headers(value_globalId=(7, 8), key_contentId=(8, 4))
 
-    assert form.apart(b"\0body", b"key", told) == ((b"avro", b"7", b"8"), b"\0body", b"key")
+    # A global id of Apicurio's is another number than that of a content.
+    assert form.apart(b"\0body", b"key", told) == ((b"avro", b"-7", b"8"), b"\0body", b"key")
     assert form.apart(b"body", b"key", None)[0] is None
     assert form.apart(b"body", None, headers(value_globalId=(7, 3)))[0] is None
 

@@ -19,7 +19,7 @@ import tenacity
 
 from isotherm.demo.stack.errors import StackError
 
-LISTS = ("spark", "kafka", "connect", "iceberg-sink", "rest-catalog", "flink")
+LISTS = ("spark", "kafka", "connect", "iceberg-sink", "rest-catalog", "flink", "mariadb", "registry")
 LISTS_FOLDER = Path(__file__).resolve().parents[4] / "deploy" / "jars"
 """In a checkout. The stack is for people who have one; the daemon never needs a jar."""
 TIMEOUT_S = 60
@@ -180,8 +180,11 @@ def lock(names: Iterable[str] = LISTS, say: Say = say_on_stderr, lists: Path = L
         context = _context()
         excluded = [context.project(*pattern.split(":")) for pattern in spec.exclusions]
         asked = [context.create_dependency(Coordinate.parse(text), excluded) for text in spec.coordinates]
-        direct, transitive = context.resolver.resolve(asked)
-        chosen = [*direct, *(found for found in transitive if found.scope in {"compile", "runtime"})]
+        # What is no jar is a whole program: all that it needs is within.
+        chosen = [found for found in asked if found.type != "jar"]
+        if jars := [found for found in asked if found.type == "jar"]:
+            direct, transitive = context.resolver.resolve(jars)
+            chosen += [*direct, *(found for found in transitive if found.scope in {"compile", "runtime"})]
         locked = LockFile.from_resolved_dependencies(
             sorted(chosen, key=lambda found: found.artifact.key),
             environment_name=spec.name,
