@@ -31,6 +31,13 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class Against(StrEnum):
+    """What a file is held against."""
+
+    REGISTRY = "registry"
+    TOPICS = "topics"
+
+
 StreamsFile = Annotated[Path, typer.Argument(help="streams.yaml", show_default=False)]
 
 
@@ -85,8 +92,18 @@ def validate(
         bool,
         typer.Option("--environment/--no-environment", help="Let the environment override single values."),
     ] = True,
+    against: Annotated[
+        Against | None,
+        typer.Option(
+            help="Connect, and say what it would make of what is in the registry, or in the topics.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Check streams.yaml, and say what it would do. Connects to nothing."""
+    """Check streams.yaml, and say what it would do. Connects to nothing, unless --against is said; writes nothing.
+
+    Exit code 0: it is fine, and all that is there fits; 1: something would be refused, or does not answer; 78: it is not fine.
+    """
     config = _loaded(streams, use_environment=environment)
     typer.echo(
         f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.every}"
@@ -98,6 +115,26 @@ def validate(
         typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {form}; {spec}{every})")
     if lost := _missing_certificates(config):
         typer.echo(f"{streams}: {lost} on this machine; `run` refuses to begin without it", err=True)
+    if against is not None:
+        _compare(streams, config, against)
+
+
+def _compare(streams: Path, config: StreamsConfig, where: Against) -> None:
+    if where is Against.REGISTRY and config.registry is None:
+        _refuse(f"{streams}: --against registry needs a `registry`")
+    if lost := _missing_certificates(config):
+        _refuse(f"{streams}: {lost}")
+    from isotherm_ingest.commands.against import against
+    from isotherm_ingest.commands.against_text import print_fit
+    from isotherm_ingest.commands.terminal import plain_errors
+
+    # The answer says all that the driver's own log would.
+    logs.configure("CRITICAL", program="ingest", pipeline=config.pipeline)
+    with _refused(streams), plain_errors():
+        found = against(config, where.value)
+    print_fit(config, found)
+    if found.troubles:
+        raise typer.Exit(EXIT_ERROR)
 
 
 @app.command()

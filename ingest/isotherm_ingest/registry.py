@@ -6,9 +6,11 @@ yet, as a replica that is behind. So only after a while such messages are dead l
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import requests
 
@@ -30,6 +32,8 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
 MAX_ID = 2**31 - 1
 """Confluent's registry gives no larger one, and answers one with a 404 that says nothing of schemas. Garbage has any."""
+_NO_SUBJECT = {40401, 40402}
+"""Its codes of a subject, or a version of one, that is not there."""
 _UNKNOWN = 40403
 """Confluent's code of an unknown schema. Another 404 comes from somebody else, as a proxy, and says nothing of ids."""
 
@@ -40,6 +44,22 @@ class RegistryAwayError(RuntimeError):
 
 class NotKnownYetError(RegistryAwayError):
     """The registry answers, and does not know this id; others it may know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The newest version of a subject."""
+
+    name: str
+    number: int
+    """The id of its schema."""
+    version: int
+    told: Mapping[str, Any]
+    """As the registry says it."""
+
+    def avro(self) -> str:
+        """The text of its schema. Raises SchemaError: it is none that is read."""
+        return _avro_of(self.number, self.told)
 
 
 class Registry:
@@ -71,12 +91,8 @@ class Registry:
     def _asked(self, number: int) -> str:
         if number > MAX_ID and self._config is not None and self._config.framing == "confluent":
             raise SchemaError(f"no registry gives a schema the id {number}")
-        status, body = self._answer(f"/schemas/ids/{number}")
-        try:
-            told: Any = json.loads(body)
-        except (ValueError, RecursionError):
-            told = None
-        of_registry = isinstance(told, dict) and told.get("error_code") == _UNKNOWN
+        status, told = self._told(f"/schemas/ids/{number}")
+        of_registry = _code_of(told) == _UNKNOWN
         if status == requests.codes.not_found and (of_registry or number > MAX_ID):
             self._is_unknown(number)
         if (
@@ -85,13 +101,37 @@ class Registry:
             or not isinstance(told.get("schema"), str)
         ):
             raise RegistryAwayError(f"the registry answers {status} for schema {number}, and no schema")
-        kind = told.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            raise SchemaError(f"schema {number} is no Avro, but {str(kind)[:20]}")
-        if told.get("references"):
-            raise SchemaError(f"schema {number} refers to others, which is not read")
-        schema: str = told["schema"]
-        return schema
+        return _avro_of(number, told)
+
+    def subject(self, name: str) -> "Subject | None":
+        """The newest version of a subject, or None where there is none. Raises RegistryAwayError."""
+        status, told = self._told(f"/subjects/{quote(name, safe='')}/versions/latest")
+        if status == requests.codes.not_found and _code_of(told) in _NO_SUBJECT:
+            return None
+        if (
+            status != requests.codes.ok
+            or not isinstance(told, dict)
+            or not isinstance(told.get("schema"), str)
+        ):
+            raise RegistryAwayError(f"the registry answers {status} for subject {name}, and no schema")
+        try:
+            return Subject(name, int(told["id"]), int(told["version"]), told)
+        except (KeyError, TypeError, ValueError, OverflowError) as err:
+            raise RegistryAwayError(f"the registry says no id of subject {name}") from err
+
+    def compatibility(self, name: str) -> str:
+        """The compatibility level that holds for a subject; empty where the registry does not say. Raises RegistryAwayError."""
+        status, told = self._told(f"/config/{quote(name, safe='')}?defaultToGlobal=true")
+        level = told.get("compatibilityLevel") if isinstance(told, dict) else None
+        return level[:40] if status == requests.codes.ok and isinstance(level, str) else ""
+
+    def _told(self, path: str) -> tuple[int, Any]:
+        """The status, and what the JSON of an answer says; None where it is none."""
+        status, body = self._answer(path)
+        try:
+            return status, json.loads(body)
+        except (ValueError, RecursionError):
+            return status, None
 
     def _is_unknown(self, number: int) -> None:
         """Raise what follows from that the registry does not know an id."""
@@ -118,6 +158,22 @@ class Registry:
         except OSError as err:  # those of requests, and of our patience
             self._silent_until_s = self._monotonic_s() + SILENT_FOR_S
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
+
+
+def _avro_of(number: int, told: Mapping[str, Any]) -> str:
+    """The text of an Avro schema that refers to no others. Raises SchemaError."""
+    kind = told.get("schemaType", "AVRO")
+    if kind != "AVRO":
+        raise SchemaError(f"schema {number} is no Avro, but {str(kind)[:20]}")
+    if told.get("references"):
+        raise SchemaError(f"schema {number} refers to others, which is not read")
+    schema: str = told["schema"]
+    return schema
+
+
+def _code_of(told: Any) -> int | None:
+    """Confluent's code of an error."""
+    return told.get("error_code") if isinstance(told, dict) else None
 
 
 def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -5,6 +5,10 @@ from mutants.mutant import Mutant
 STANDING = "isotherm_ingest/commands/standing.py"
 STATUS = "isotherm_ingest/commands/status.py"
 OF_STANDING = "ingest/commands/test_standing.py::"
+FIT = "isotherm_ingest/commands/table_fit.py"
+OF_FIT = "ingest/commands/test_table_fit.py::"
+SCHEMAS = "isotherm_ingest/commands/registry_schemas.py"
+OF_SCHEMAS = "ingest/commands/test_registry_schemas.py::"
 
 MUTANTS = (
     Mutant(
@@ -69,5 +73,47 @@ MUTANTS = (
         "if one.sent_ms > now_ms - LETTERS_MATTER_MS",
         "if one.sent_ms > 0",
         OF_STANDING + "test_dead_letters_count_for_the_tables_of_their_topic_and_ask_for_somebody_for_a_day",
+    ),
+    Mutant(
+        "validate says of a schema that it fits beside one that has widened the column meanwhile",
+        FIT,
+        "kinds[name] = column.kind.type\n    return",
+        "pass\n    return",
+        OF_FIT + "test_what_would_be_added_widened_and_refused_is_told_in_the_order_in_which_it_comes",
+    ),
+    Mutant(
+        "validate has a refused schema bring its columns",
+        FIT,
+        "if misfit is None:",
+        "if True:",
+        OF_FIT + "test_a_refused_schema_brings_nothing",
+    ),
+    Mutant(
+        "validate says nothing of a key whose column is gone",
+        FIT,
+        "refuse_without(name, key, columns.kinds)",
+        "pass",
+        OF_FIT + "test_a_table_that_a_driver_would_refuse_is_refused",
+    ),
+    Mutant(
+        "validate takes messages of another topic for rows of a mirror",
+        FIT,
+        "names.called(group.schema)) for group in groups if group not in others",
+        "names.called(group.schema)) for group in groups",
+        OF_FIT + "test_messages_of_another_topic_than_a_mirror_s_are_refused",
+    ),
+    Mutant(
+        "validate needs a key of Avro where a driver needs none",
+        SCHEMAS,
+        "        except SchemaError:\n            pass",
+        "        except SchemaError:\n            raise",
+        OF_SCHEMAS + "test_a_key_that_has_no_fields_counts_as_none",
+    ),
+    Mutant(
+        "validate says of no level that it is unsafe",
+        SCHEMAS,
+        "if level != SAFE",
+        "if not level",
+        OF_SCHEMAS + "test_a_table_is_named_by_the_name_of_the_schema_and_its_key_is_that_of_the_keys",
     ),
 )

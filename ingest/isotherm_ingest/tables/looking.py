@@ -130,7 +130,7 @@ class Looking:
             keeps=self._stream.mode == "mirror",
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
-            required=frozenset(field.name for field in look.now.table.schema().fields if field.required),
+            required=look.now.required,
             instead_of=instead_of(look.now.columns) if self._stream.misfits == "column" else {},
         )
         return TableTask(
