@@ -116,4 +116,11 @@ MUTANTS = (
         "if not level",
         OF_SCHEMAS + "test_a_table_is_named_by_the_name_of_the_schema_and_its_key_is_that_of_the_keys",
     ),
+    Mutant(
+        "a registry that does not know one schema keeps validate from learning all others",
+        "isotherm_ingest/commands/topic_schemas.py",
+        "            trouble = str(err)  # of one;",
+        "            return (), str(err)  # of one;",
+        "ingest/commands/test_topic_schemas.py::test_of_avro_the_schemas_are_fetched_and_one_that_is_unknown_is_told",
+    ),
 )

@@ -43,10 +43,11 @@ def _of_topic(
 ) -> Iterator[tuple[str, str]]:
     """What there is to say of a topic, each with its style."""
     if look.trouble:
-        yield f"nobody can say: {look.trouble}", "red"
-    elif look.looked_at:
+        rest = " of all of it" if look.groups else ""
+        yield f"nobody can say{rest}: {look.trouble}", "red"
+    if look.looked_at:
         yield f"{counted(len(look.groups), 'schema')} with a table, in {look.looked_at}", "dim"
-    elif not look.notes:
+    elif not (look.notes or look.trouble):
         yield "holds no message", "dim"
     for name in sorted({name for _, name, _ in look.groups}):
         yield from _of_table(look.topic, tables[name])

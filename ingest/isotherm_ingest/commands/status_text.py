@@ -31,7 +31,7 @@ def _tables(found: Status) -> Table:
         right=("waiting", "committed", "used", "letters"), folded=("table",),
     )  # fmt: skip
     for one in found.tables:
-        age = "never" if one.committed_ms is None else f"{span(found.asked_ms - one.committed_ms)} ago"
+        age = "-" if one.committed_ms is None else f"{span(found.asked_ms - one.committed_ms)} ago"
         letters = sum(one.dead_letters.values())
         lines.add_row(
             told(one.table),

@@ -1,13 +1,14 @@
 """The schemas that are in the newest messages of topics, and the tables that they are for, as the driver would learn them."""
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from isotherm.runtime.text import counted
-from isotherm_ingest.batches.routing import Routing, TooManyNew
+from isotherm_ingest.batches.fan_out import Sample
+from isotherm_ingest.batches.routing import Named, Routing, TooManyNew
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import group_of
 from isotherm_ingest.plan.shares import Ranges
@@ -16,6 +17,7 @@ from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.workers.decoding import UNREADABLE
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, Sorter
+from isotherm_ingest.workers.raw_messages import Group as RawGroup
 from isotherm_ingest.workers.reading import ReadError, read, reader_properties
 
 NEWEST = 200
@@ -50,14 +52,11 @@ def in_topic(config: StreamsConfig, broker: Broker, routing: Routing, topic: str
     """
     starts, ends = broker.starts([topic]), broker.ends([topic])
     ranges = {one: (max(starts.get(one, 0), end - NEWEST), end) for one, end in ends.items()}
-    batches: list[pa.RecordBatch] = []
-    refused: tuple[str, ...] = ()
-    trouble = ""
     try:
         batches = _newest(config, {one: span for one, span in ranges.items() if span[0] < span[1]})
-        refused = _learned(routing, topic, batches)
-    except (ReadError, RegistryAwayError) as err:
-        trouble = str(err)
+    except ReadError as err:
+        return TopicLook(topic, trouble=str(err))
+    refused, trouble = _learned(routing, topic, batches)
     count = sum(batch.num_rows for batch in batches)
     looked_at = f"the newest {counted(count, 'message')}" if count else ""
     return TopicLook(topic, tuple(routing.of([topic], set())), refused, trouble=trouble, looked_at=looked_at)
@@ -77,34 +76,55 @@ def _newest(config: StreamsConfig, ranges: Ranges) -> list[pa.RecordBatch]:
     return found
 
 
-def _learned(routing: Routing, topic: str, batches: Sequence[pa.RecordBatch]) -> tuple[str, ...]:
-    """Have the schemas of some messages learned; gives what would be dead letters, whatever the table."""
-    counts: dict[int, int] = {}
-    told: dict[tuple[str, int], str] = {}
+@dataclass
+class _Met:
+    """The messages of a topic by their schemas, as far as these are known by now."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    samples: dict[int, Sample] = field(default_factory=dict)
+    unreadable: set[int] = field(default_factory=set)
+
+    def take(self, group: RawGroup) -> None:
+        """Take some messages of one schema into account."""
+        number = group.schema
+        if number != NO_SCHEMA and group.is_bookkeeping():
+            return
+        self.counts[number] += group.rows.num_rows
+        if number == NO_SCHEMA or number in self.samples:
+            return
+        if (sample := group.sample()) is None:
+            self.unreadable.add(number)
+        else:
+            self.samples[number] = ((group.topic, number), *sample)
+
+    def problems(self, told: Mapping[Named, str], topic: str) -> tuple[str, ...]:
+        """What would be dead letters, whatever the table."""
+        why = {number: told[topic, number] for number in self.counts if (topic, number) in told}
+        why |= dict.fromkeys(self.unreadable - self.samples.keys(), UNREADABLE)
+        if self.counts[NO_SCHEMA]:
+            why[NO_SCHEMA] = "no_schema:the message has no schema"
+        return tuple(
+            f"{counted(self.counts[one], 'message')}: {problem}" for one, problem in sorted(why.items())
+        )
+
+
+def _learned(routing: Routing, topic: str, batches: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], str]:
+    """Have the schemas of some messages learned. Gives what would be dead letters, whatever the table; and why not all is known."""
+    met, told, trouble = _Met(), dict[Named, str](), ""
     for _ in range(PASSES):
-        samples: dict[int, tuple[tuple[str, int], str, str | None]] = {}
-        counts, unreadable = {}, set[int]()
+        met, trouble = _Met(), ""
         sorter = Sorter(routing.formats([topic]))
-        for group in (group for batch in batches for group in sorter.groups(batch)):
-            if group.schema != NO_SCHEMA and group.is_bookkeeping():
-                continue
-            counts[group.schema] = counts.get(group.schema, 0) + group.rows.num_rows
-            if group.schema == NO_SCHEMA or group.schema in samples:
-                continue
-            if (sample := group.sample()) is None:
-                unreadable.add(group.schema)
-            else:
-                samples[group.schema] = ((topic, group.schema), *sample)
-        with suppress(TooManyNew):  # all that came is learned; a driver would read them in smaller pieces
-            routing.learn(list(samples.values()), set())
+        for batch in batches:
+            for group in sorter.groups(batch):
+                met.take(group)
+        try:
+            routing.learn(list(met.samples.values()), set())
+        except TooManyNew:
+            pass  # all that came is learned; a driver would read them in smaller pieces
+        except RegistryAwayError as err:
+            trouble = str(err)  # of one; of others it may have told what the next pass needs
         _, told = routing.told([topic], ())
         known = {number for _, number in told} | {group.number for group, _, _ in routing.of([topic], set())}
-        if samples.keys() <= known:
+        if met.samples.keys() <= known:
             break
-    why = {number: told[topic, number] for number in counts if (topic, number) in told}
-    why |= {number: UNREADABLE for number in unreadable if number in counts and number not in samples}
-    if NO_SCHEMA in counts:
-        why[NO_SCHEMA] = "no_schema:the message has no schema"
-    return tuple(
-        f"{counted(counts[number], 'message')}: {problem}" for number, problem in sorted(why.items())
-    )
+    return met.problems(told, topic), trouble

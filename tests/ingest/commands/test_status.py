@@ -71,6 +71,38 @@ def test_status_counts_what_waits_beside_a_driver_that_it_takes_nothing_from(lab
 
 
 @pytest.mark.stack
+def test_a_pipeline_that_never_ran_has_topics_without_tables_and_nothing_is_made(
+    kafka: Any, tmp_path: Any
+) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+
+    kafka.create_topic("never.orders", 2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(5):
+        producer.produce("never.orders", b"{}", partition=number % 2)
+    producer.flush()
+    catalog = f"{{type: sql, uri: 'sqlite:///{tmp_path}/c.db', warehouse: 'file://{tmp_path}/w'}}"
+    file = tmp_path / "streams.yaml"
+    file.write_text(f"""
+pipeline: never
+catalog: {{name: lake, properties: {catalog}}}
+kafka: {{properties: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}, control_topic: never.c, dead_letter_topic: never.d}}
+streams: [{{topics: 'never\\.[a-z]{{2,}}', table: "never.{{table}}"}}]
+""")
+    found = CliRunner().invoke(app, ["status", str(file)])
+
+    assert found.stdout.splitlines() == [
+        "never.orders has no table yet: 5 wait", "0 tables: all is well; 5 messages wait, 0 dead letters"
+    ]  # fmt: skip
+    assert found.exit_code == 0
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    assert not {"never.c", "never.d", "never.c.announced"} & admin.list_topics(timeout=30).topics.keys()
+    groups = admin.list_consumer_groups().result(30).valid
+    assert "isotherm-ingest-never" not in {one.group_id for one in groups}
+
+
+@pytest.mark.stack
 def test_of_many_dead_letters_the_newest_are_looked_at(kafka: Any) -> None:
     from confluent_kafka import Producer
 
