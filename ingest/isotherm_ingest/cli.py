@@ -1,5 +1,8 @@
-"""`isotherm-ingest run|validate streams.yaml`."""
+"""`isotherm-ingest run|validate|status streams.yaml`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +10,7 @@ import typer
 
 from isotherm.runtime import logs
 from isotherm.runtime.clean_stream import clean_errors
-from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG
+from isotherm.runtime.exit_codes import EXIT_BAD_CONFIG, EXIT_ERROR
 from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.version import versions_text
@@ -19,6 +22,22 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+class Output(StrEnum):
+    """How answers are written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Against(StrEnum):
+    """What a file is held against."""
+
+    REGISTRY = "registry"
+    TOPICS = "topics"
+
+
 StreamsFile = Annotated[Path, typer.Argument(help="streams.yaml", show_default=False)]
 
 
@@ -73,8 +92,18 @@ def validate(
         bool,
         typer.Option("--environment/--no-environment", help="Let the environment override single values."),
     ] = True,
+    against: Annotated[
+        Against | None,
+        typer.Option(
+            help="Connect, and say what it would make of what is in the registry, or in the topics.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Check streams.yaml, and say what it would do. Connects to nothing."""
+    """Check streams.yaml, and say what it would do. Connects to nothing, unless --against is said; writes nothing.
+
+    Exit code 0: it is fine, and all that is there fits; 1: something would be refused, or does not answer; 78: it is not fine.
+    """
     config = _loaded(streams, use_environment=environment)
     typer.echo(
         f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.every}"
@@ -86,6 +115,62 @@ def validate(
         typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {form}; {spec}{every})")
     if lost := _missing_certificates(config):
         typer.echo(f"{streams}: {lost} on this machine; `run` refuses to begin without it", err=True)
+    if against is not None:
+        _compare(streams, config, against)
+
+
+def _compare(streams: Path, config: StreamsConfig, where: Against) -> None:
+    if where is Against.REGISTRY and config.registry is None:
+        _refuse(f"{streams}: --against registry needs a `registry`")
+    if lost := _missing_certificates(config):
+        _refuse(f"{streams}: {lost}")
+    from isotherm_ingest.commands.against import against
+    from isotherm_ingest.commands.against_text import print_fit
+    from isotherm_ingest.commands.terminal import plain_errors
+
+    # The answer says all that the driver's own log would.
+    logs.configure("CRITICAL", program="ingest", pipeline=config.pipeline)
+    with _refused(streams), plain_errors():
+        found = against(config, where.value)
+    print_fit(config, found)
+    if found.troubles:
+        raise typer.Exit(EXIT_ERROR)
+
+
+@app.command()
+def status(
+    streams: StreamsFile,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="Text for people, or JSON.")
+    ] = Output.TABLE,
+) -> None:
+    """Say how every table stands, worst first. Read only: a running driver is not disturbed.
+
+    Exit code 0: all is well; 1: something needs a person, or does not answer.
+    """
+    from isotherm_ingest.commands.status import status as asked
+    from isotherm_ingest.commands.status_text import as_json, print_status
+    from isotherm_ingest.commands.terminal import plain_errors, print_json
+
+    config = _loaded(streams, use_environment=True)
+    logs.configure("WARNING", program="ingest", pipeline=config.pipeline)
+    with _refused(streams), plain_errors():
+        found = asked(config)
+    if output is Output.JSON:
+        print_json(as_json(found))
+    else:
+        print_status(found)
+    if found.troubles:
+        raise typer.Exit(EXIT_ERROR)
+
+
+@contextmanager
+def _refused(streams: Path) -> Iterator[None]:
+    """Properties that librdkafka does not take are a fault of the file."""
+    try:
+        yield
+    except PropertyError as err:
+        _refuse(f"{streams}: {err}")
 
 
 def _missing_certificates(config: StreamsConfig) -> str:

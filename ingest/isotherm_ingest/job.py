@@ -22,6 +22,7 @@ from isotherm.runtime.strict_model import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.batches.table_names import namespaces
 from isotherm_ingest.batches.windows import Windows
 from isotherm_ingest.control_tail import ControlTail
 from isotherm_ingest.dead_letter_topic import DeadLetters
@@ -34,7 +35,7 @@ from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.queries.queries import Queries
 from isotherm_ingest.span import seconds
 from isotherm_ingest.spark_session import start_session, stop_session
-from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig
+from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.tools import Tools
 
@@ -210,10 +211,3 @@ def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
     broker.ensure_topic(config.kafka.announced_topic, ANNOUNCED)
     dead_letters = {"retention.ms": str(4 * WEEK_MS), "max.message.bytes": str(MAX_LETTER_BYTES)}
     broker.ensure_topic(config.kafka.dead_letter_topic, dead_letters)
-
-
-def namespaces(config: StreamsConfig) -> frozenset[str] | None:
-    """The namespaces that streams and queries write to, or None where the data decides."""
-    tables = [*(one.table for one in config.streams), *(one.table for one in config.queries)]
-    found = {table.rpartition(".")[0] for table in tables}
-    return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)

@@ -223,6 +223,10 @@ class Broker:
         """The lowest offset that each partition still holds."""
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
+    def first_since(self, topics: Collection[str], at_ms: int) -> dict[Position, int]:
+        """The first offset of each partition whose message is from this time or later; -1 where none is."""
+        return self._offsets(topics, OffsetSpec.for_timestamp(at_ms))
+
     def now(self, topics: Collection[str]) -> Kafka:
         """Where some topics end, and which they are."""
         return Kafka(ends=self.ends(topics), ids=self.topic_ids(topics))

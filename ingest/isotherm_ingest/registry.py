@@ -7,9 +7,11 @@ yet, as a replica that is behind. So only after a while such messages are dead l
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import requests
 
@@ -31,6 +33,8 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
 MAX_ID = 2**31 - 1
 """Confluent's registry gives no larger one, and answers one with a 404 that says nothing of schemas. Garbage has any."""
+_NO_SUBJECT = {40401, 40402}
+"""Its codes of a subject, or a version of one, that is not there."""
 _UNKNOWN = 40403
 """Confluent's code of an unknown schema. Another 404 comes from somebody else, as a proxy, and says nothing of ids."""
 _CONFLUENT_API, _OWN_API = "/apis/ccompat/", "/apis/registry/v2"
@@ -45,6 +49,22 @@ class RegistryAwayError(RuntimeError):
 
 class NotKnownYetError(RegistryAwayError):
     """The registry answers, and does not know this id; others it may know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The newest version of a subject."""
+
+    name: str
+    number: int
+    """The id of its schema."""
+    version: int
+    told: Mapping[str, Any]
+    """As the registry says it."""
+
+    def avro(self) -> str:
+        """The text of its schema. Raises SchemaError: it is none that is read."""
+        return _avro_of(self.number, self.told)
 
 
 class Registry:
@@ -91,13 +111,34 @@ class Registry:
             or not isinstance(told.get("schema"), str)
         ):
             raise RegistryAwayError(f"the registry answers {status} for {_called(number)}, and no schema")
-        kind = told.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            raise SchemaError(f"{_called(number)} is no Avro, but {str(kind)[:20]}")
-        if told.get("references"):
-            raise SchemaError(f"{_called(number)} refers to others, which is not read")
-        schema: str = told["schema"]
-        return schema
+        return _avro_of(number, told)
+
+    def subject(self, name: str) -> "Subject | None":
+        """The newest version of a subject, or None where there is none. Raises RegistryAwayError."""
+        status, told = self._told(f"/subjects/{quote(name, safe='')}/versions/latest")
+        if status == requests.codes.not_found and _code_of(told) in _NO_SUBJECT:
+            return None
+        if (
+            status != requests.codes.ok
+            or not isinstance(told, dict)
+            or not isinstance(told.get("schema"), str)
+        ):
+            raise RegistryAwayError(f"the registry answers {status} for subject {name}, and no schema")
+        try:
+            return Subject(name, int(told["id"]), int(told["version"]), told)
+        except (KeyError, TypeError, ValueError, OverflowError) as err:
+            raise RegistryAwayError(f"the registry says no id of subject {name}") from err
+
+    def compatibility(self, name: str) -> str:
+        """The compatibility level that holds for a subject; empty where the registry does not say. Raises RegistryAwayError."""
+        status, told = self._told(f"/config/{quote(name, safe='')}?defaultToGlobal=true")
+        level = told.get("compatibilityLevel") if isinstance(told, dict) else None
+        return level[:40] if status == requests.codes.ok and isinstance(level, str) else ""
+
+    def _told(self, path: str) -> tuple[int, Any]:
+        """The status, and what the JSON of an answer says; None where it is none."""
+        status, body = self._answer(self._url + path)
+        return status, _json(body)
 
     def _is_unknown(self, number: int) -> None:
         """Raise what follows from that the registry does not know an id."""
@@ -139,6 +180,22 @@ def _own_api(url: str) -> str | None:
     """Where Apicurio's own API is, by the address of its Confluent API. None where that does not tell."""
     root, found, _ = url.partition(_CONFLUENT_API)
     return root + _OWN_API if found else None
+
+
+def _avro_of(number: int, told: Mapping[str, Any]) -> str:
+    """The text of an Avro schema that refers to no others. Raises SchemaError."""
+    kind = told.get("schemaType", "AVRO")
+    if kind != "AVRO":
+        raise SchemaError(f"{_called(number)} is no Avro, but {str(kind)[:20]}")
+    if told.get("references"):
+        raise SchemaError(f"{_called(number)} refers to others, which is not read")
+    schema: str = told["schema"]
+    return schema
+
+
+def _code_of(told: Any) -> int | None:
+    """Confluent's code of an error."""
+    return told.get("error_code") if isinstance(told, dict) else None
 
 
 def _called(number: int) -> str:

@@ -16,6 +16,7 @@ from mutants import (
     of_expiry,
     of_holds,
     of_ingest,
+    of_ingest_commands,
     of_manifest_rewrites,
     of_manifests,
     of_minor,
@@ -68,6 +69,7 @@ MUTANTS = tuple(
             of_passing,
             of_ingest,
             of_columns,
+            of_ingest_commands,
             of_windows,
         )
     )

@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 
 class FakeRegistry:
@@ -11,6 +12,8 @@ class FakeRegistry:
 
     def __init__(self):
         self.schemas, self.asked, self.logins = {}, [], []
+        self.subjects, self.levels = {}, {}
+        """By name, the ids of a subject's versions; and its level of compatibility, where it is not the global one."""
         self.trouble = None
         self.contents = {}
         """Of Apicurio's own API, by global id: what is registered, as it is."""
@@ -35,32 +38,59 @@ class FakeRegistry:
         self.schemas[number] = {"schema": schema if isinstance(schema, str) else json.dumps(schema), **more}
         return number
 
+    def register(self, subject, schema, level=None, **more):
+        """One version more of a subject; gives the id of its schema."""
+        number = self.add(schema, **more)
+        self.subjects.setdefault(subject, []).append(number)
+        if level is not None:
+            self.levels[subject] = level
+        return number
+
     def answer(self, request):
         login = request.headers.get("Authorization", "")
         self.logins.append(base64.b64decode(login.removeprefix("Basic ")).decode())
         self.asked.append(request.path)
-        prefix, _, number = request.path.rpartition("/")
-        is_global = prefix == "/apis/registry/v2/ids/globalIds"
-        assert is_global or prefix == "/apis/ccompat/v7/schemas/ids"
         if self.trouble == "silence":
             self._let_go.wait(60)
             return
         if self.trouble is not None:
             status, body = self.trouble
-        elif is_global:
-            unknown = b'{"error_code":404,"name":"VersionNotFoundException"}'
-            body = self.contents.get(int(number))
-            status, body = (404, unknown) if body is None else (200, body)
-        elif int(number) in self.schemas:
-            status, body = 200, json.dumps(self.schemas[int(number)]).encode()
         else:
-            status, body = 404, b'{"error_code":40403,"message":"Schema not found"}'
+            status, body = self._found(request.path)
         request.send_response(status)
         request.send_header("Content-Length", str(len(body)))
         if status in {301, 302}:
             request.send_header("Location", "http://169.254.169.254/")
         request.end_headers()
         request.wfile.write(body)
+
+    def _found(self, path):
+        """What a registry says that has what it was given."""
+        if path.startswith("/apis/registry/v2/ids/globalIds/"):
+            unknown = b'{"error_code":404,"name":"VersionNotFoundException"}'
+            body = self.contents.get(int(path.rpartition("/")[2]))
+            return (404, unknown) if body is None else (200, body)
+        _, _, _, _, kind, *more = path.partition("?")[0].split("/")
+        match kind, [unquote(one) for one in more]:
+            case "schemas", ["ids", number] if int(number) in self.schemas:
+                return 200, json.dumps(self.schemas[int(number)]).encode()
+            case "schemas", ["ids", _]:
+                return 404, b'{"error_code":40403,"message":"Schema not found"}'
+            case "subjects", [subject, "versions", "latest"] if subject in self.subjects:
+                numbers = self.subjects[subject]
+                told = {
+                    "subject": subject,
+                    "id": numbers[-1],
+                    "version": len(numbers),
+                    **self.schemas[numbers[-1]],
+                }
+                return 200, json.dumps(told).encode()
+            case "subjects", [_, "versions", "latest"]:
+                return 404, b'{"error_code":40401,"message":"Subject not found"}'
+            case "config", [subject]:
+                assert path.endswith("?defaultToGlobal=true")
+                return 200, json.dumps({"compatibilityLevel": self.levels.get(subject, "BACKWARD")}).encode()
+        raise AssertionError(path)
 
     def close(self):
         self._let_go.set()

@@ -14,8 +14,9 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.batches.table_names import namespaces
 from isotherm_ingest.dead_letter_topic import DeadLetters
-from isotherm_ingest.job import namespaces, prepare_topics, windows_of
+from isotherm_ingest.job import prepare_topics, windows_of
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Marks, group_of
 from isotherm_ingest.metrics import Metrics

@@ -18,6 +18,7 @@ from isotherm.contract.summary import property_name
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.events import event_of
 from isotherm_ingest.announce.pending import Break, Link, Watermark, pending
+from isotherm_ingest.announce.watermarks import recalled
 from isotherm_ingest.failures import brief
 from isotherm_ingest.kafka import Broker, Record
 from isotherm_ingest.metrics import Metrics
@@ -96,8 +97,10 @@ class Outbox:
 
     def recall(self, namespaces: frozenset[str] | None) -> None:
         """Read what was last announced, and find the pipeline's tables."""
-        for key, value in self._broker.newest_by_key(self._announced_topic).items():
-            self._recall_one(key, value)
+        newest = self._broker.newest_by_key(self._announced_topic)
+        for uuid, (name, watermark) in recalled(newest, self._announced_topic, self._pipeline).items():
+            self._watermarks[uuid] = watermark
+            self._announced[name] = uuid
         for name in self._lake.names(namespaces):
             try:
                 table = self._lake.newest(name, lambda _: True)
@@ -111,26 +114,6 @@ class Outbox:
                 or property_name(self._pipeline) in table.properties
             ):
                 self._names.add(name)
-
-    def _recall_one(self, key: bytes | None, value: bytes | None) -> None:
-        if key is None:
-            return
-        uuid = key.decode(errors="replace")
-        if value is None:
-            self._watermarks.pop(uuid, None)
-            return
-        try:
-            data = json.loads(value)
-            watermark = Watermark(int(data["snapshot_id"]), int(data["sequence_number"]))
-            pipeline, name = str(data["pipeline"]), str(data.get("table", ""))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as err:
-            logs.get().warning(
-                "watermark_unreadable", topic=self._announced_topic, table_uuid=uuid, error=str(err)
-            )
-            return
-        if pipeline == self._pipeline:
-            self._watermarks[uuid] = watermark
-            self._announced[name] = uuid
 
     def wake(self, name: str, now: TableNow | None = None) -> None:
         """Something was committed to this table, which is `now` as that left it; without it, it is loaded."""

@@ -4,7 +4,7 @@ import re
 
 from isotherm.contract.identity import name_from
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
-from isotherm_ingest.streams import PLACEHOLDER
+from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig
 
 
 def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
@@ -33,6 +33,13 @@ def may_be(template: str, name: str) -> bool:
         for place, part in enumerate(parts)
     )
     return re.fullmatch(pattern, name) is not None
+
+
+def namespaces(config: StreamsConfig) -> frozenset[str] | None:
+    """The namespaces that streams and queries write to, or None where the data decides."""
+    tables = [*(one.table for one in config.streams), *(one.table for one in config.queries)]
+    found = {table.rpartition(".")[0] for table in tables}
+    return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)
 
 
 _VALUES = {"topic": r"[^.\s`]+"}

@@ -95,6 +95,11 @@ class TableNow:
         """Columns and their types, as Spark's DDL says them, in order."""
         return {one.name: spark_type(one.field_type) for one in self.table.schema().fields}
 
+    @property
+    def required(self) -> frozenset[str]:
+        """The columns that take no null."""
+        return frozenset(one.name for one in self.table.schema().fields if one.required)
+
     def hides(self, column: str) -> bool:
         """Whether filters of Spark do not find the values of a column.
 

@@ -10,14 +10,12 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from isotherm.clients.storage import plain_properties
-from isotherm.contract.summary import property_name
 from isotherm.parquet.table_description import described
 from isotherm.runtime import clock
 from isotherm_ingest.dead_letter_topic import problem_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.plan.known import is_table
 from isotherm_ingest.plan.resume_or_halt import Found, OnHole, Place, exceeded, place, recalled
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka
@@ -31,7 +29,7 @@ from isotherm_ingest.tables.definition import (
     of_other_sources,
     refuse_without,
 )
-from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
+from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.misfits import instead_of
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
@@ -39,6 +37,7 @@ from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.whose import refuse_anothers
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import TableTask
 
@@ -131,7 +130,7 @@ class Looking:
             keeps=self._stream.mode == "mirror",
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
-            required=frozenset(field.name for field in look.now.table.schema().fields if field.required),
+            required=look.now.required,
             instead_of=instead_of(look.now.columns) if self._stream.misfits == "column" else {},
         )
         return TableTask(
@@ -204,29 +203,14 @@ class Looking:
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(token)
         known = None if portion.known is None else portion.known.as_found(found.uuid)
-        # Of another one all of the place is accepted, or nothing: a restored one would be written twice where it is not known.
-        is_known = (
-            known is not None
-            and known.has_place
-            and (is_table(known.uuid, found.uuid) or self._stream.on_hole == "accept")
-        )
-        is_told = token is not None and token.is_known
-        if now is not None and not is_told and not is_known and not self._is_ours(now):
-            raise TableRefused(
-                f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
-                f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'
-            )
+        if now is not None:
+            refuse_anothers(now, token, known, pipeline, self._stream.on_hole)
         at = judged(found, portion, self._stream.on_hole, self._tools.ask)
         if at.halted:
             raise Halted(self._name, at)
         said = recalled(found, known)
         source = Source(offset_vector.vector_of(at.vector), portion.cluster, said.topic_ids, said.cuts)
         return at, source, None if token is None else token.valid_through_ms
-
-    def _is_ours(self, now: TableNow) -> bool:
-        """Whether the table is empty, or all that it has is this pipeline's."""
-        ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
-        return now.oldest is None or (ours and is_first(now.oldest))
 
     def _defined(
         self, found: TableNow | None, groups: Sequence[Group], had: Collection[str]

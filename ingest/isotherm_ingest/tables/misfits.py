@@ -5,18 +5,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from isotherm_ingest.decode.kinds import fits, widened
-from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import Group
 
 
-def beside(now: TableNow, group: Group, key: Collection[str]) -> Group:
-    """The same messages, of which each column that does not fit is called otherwise.
+def beside(
+    columns: Mapping[str, str], required: Collection[str], group: Group, key: Collection[str]
+) -> Group:
+    """The same messages, of which each column that does not fit into a table's is called otherwise.
 
     Columns of the key tell rows apart, and those that take no null cannot be left empty: these stay as they are.
     """
-    known = {name.lower(): (name, kind) for name, kind in now.columns.items()}
-    stays = {name.lower() for name in key}
-    stays |= {field.name.lower() for field in now.table.schema().fields if field.required}
+    known = {name.lower(): (name, kind) for name, kind in columns.items()}
+    stays = {name.lower() for name in (*key, *required)}
     called = dict(group.schema.called)
     for column in group.schema.columns:
         name = called.get(column.name, column.name)

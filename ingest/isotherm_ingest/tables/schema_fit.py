@@ -140,7 +140,9 @@ class SchemaFit:
         fitting: list[Group] = []
         refused: dict[Group, str] = {}
         for given in groups:
-            group = given if self._stream.misfits == "dead_letter" else beside(now, given, key)
+            group = given
+            if self._stream.misfits == "column":
+                group = beside(now.columns, now.required, given, key)
             misfit, changes = self._changes_for(now, group)
             if misfit is None and changes and not group.is_met:
                 continue

@@ -39,15 +39,15 @@ def group(called=(), **columns):
     ],
 )
 def test_what_does_not_fit_is_called_by_its_type(columns, called):
-    assert dict(beside(now(), group(**columns), ()).schema.called) == called
+    assert dict(beside(now().columns, now().required, group(**columns), ()).schema.called) == called
 
 
 def test_columns_of_the_key_stay():
-    assert beside(now(), group(note="boolean"), ("NOTE",)).schema.called == ()
+    assert beside(now().columns, now().required, group(note="boolean"), ("NOTE",)).schema.called == ()
 
 
 def test_a_column_that_the_table_calls_otherwise_stands_beside_that():
-    found = beside(now(), group((("total", "Price"),), total="string"), ())
+    found = beside(now().columns, now().required, group((("total", "Price"),), total="string"), ())
 
     assert found.schema.called == (("total", "Price__string"),)
 

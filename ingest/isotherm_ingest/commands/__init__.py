@@ -1,0 +1,1 @@
+"""What `isotherm-ingest` answers beside a running driver: read only, without Spark."""

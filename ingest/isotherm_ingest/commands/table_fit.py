@@ -1,0 +1,160 @@
+"""What would become of a table with messages of some schemas: which columns would come, be widened, or be refused.
+
+By the functions that the driver asks (`tables.schema_fit`, `tables.definition`), on a table as it is. Nothing is changed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
+from isotherm_ingest.decode.debezium_schema import Column
+from isotherm_ingest.decode.kinds import widened
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.sql.text import quoted
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.column_names import Names, first_clash, names_of
+from isotherm_ingest.tables.definition import key_of, missing_properties, of_other_sources, refuse_without
+from isotherm_ingest.tables.lake import TableNow
+from isotherm_ingest.tables.misfits import beside
+from isotherm_ingest.tables.offset_vector import TokenError
+from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.refusals import must_be_written
+from isotherm_ingest.tables.schema_fit import changes_for
+from isotherm_ingest.tables.source_names import SourceNames, source_names, to_be_renamed
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFit:
+    """What messages of one schema would do to a table."""
+
+    topic: str
+    changes: tuple[str, ...] = ()
+    """What of it would be altered, as SQL."""
+    refused: str = ""
+    """Why the messages would be dead letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFit:
+    """What some messages would do to a table."""
+
+    name: str
+    mode: str
+    is_there: bool
+    key: tuple[str, ...] = ()
+    """Of a mirror."""
+    columns: Mapping[str, str] | None = None
+    """Of one that would be made."""
+    groups: tuple[GroupFit, ...] = ()
+    refused: str = ""
+    """Why it would not be written at all, until a person looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a table, as they would be by now."""
+
+    kinds: Mapping[str, str]
+    names: Names
+    """What else has a name in the table."""
+    required: frozenset[str] = frozenset()
+
+
+def table_fit(
+    name: str, now: TableNow | None, stream: Stream, groups: Sequence[Group], pipeline: str
+) -> TableFit:
+    """What messages of these schemas would do to a table, in this order."""
+    properties = {} if now is None else now.properties
+    try:
+        had = _had(now, pipeline)
+        others = of_other_sources(name, stream, groups, properties, had)
+        renamings, names = _named(now, stream)
+        names = names.beside(group.schema for group in groups if group not in others)
+        mine = [replace(group, schema=names.called(group.schema)) for group in groups if group not in others]
+        key = key_of(name, stream, mine, properties, names)
+        columns = _made_of(name, stream, mine) if now is None else _there(now, renamings)
+        if now is not None:
+            if now.head is not None:
+                refuse_without(name, key, columns.kinds)
+            missing_properties(name, stream, key, properties, mine, had, names)
+        _refuse_without_time(name, stream, names, columns.kinds)
+    except (TableRefused, TokenError) as err:
+        return TableFit(name, stream.mode, now is not None, refused=str(err))
+    made = columns.kinds if now is None else None
+    found = [GroupFit(group.topic, refused=why) for group, why in others.items()]
+    renamed = [f"RENAME COLUMN {quoted(old)} TO {quoted(new)}" for old, new in renamings.items()]
+    for given in mine:
+        group = given
+        if stream.misfits == "column":
+            group = beside(columns.kinds, columns.required, given, key)
+        misfit, changes = changes_for(columns.kinds, group, stream.mode, columns.names)
+        found.append(GroupFit(group.topic, (*renamed, *changes), misfit or ""))
+        renamed = []  # with the first message
+        if misfit is None:
+            columns = _with(columns, group)
+    return TableFit(name, stream.mode, now is not None, key, made, tuple(found))
+
+
+def _named(now: TableNow | None, stream: Stream) -> tuple[dict[str, str], SourceNames]:
+    """Columns that would be renamed first, and what the names of the source would mean then."""
+    if now is None:
+        return {}, source_names(stream.declared_names)
+    names = source_names(stream.declared_names, now.table.schema(), now.properties)
+    renamings = to_be_renamed(names)
+    known = {source: renamings.get(column, column) for source, column in names.known.items()}
+    return renamings, replace(names, known=known)
+
+
+def _there(now: TableNow, renamings: Mapping[str, str]) -> _Columns:
+    """The columns of a table that is there, once they are renamed."""
+    return _Columns(
+        {renamings.get(name, name): kind for name, kind in now.columns.items()},
+        names_of(now.table.schema(), now.table.specs().values()),
+        frozenset(renamings.get(name, name) for name in now.required),
+    )
+
+
+def _refuse_without_time(name: str, stream: Stream, names: SourceNames, columns: Iterable[str]) -> None:
+    if (said := stream.event_time_column) is None:
+        return
+    column = names.of(said)
+    if column.lower() not in {one.lower() for one in columns}:
+        raise TableRefused(f"event_time {column!r} is no column of {name}: {sorted(columns)}")
+
+
+def _had(now: TableNow | None, pipeline: str) -> set[str]:
+    """The topics of which a table has rows. Raises TableRefused, TokenError."""
+    if now is None:
+        return set()
+    must_be_written(now)
+    token = now.token(pipeline)
+    return set() if token is None else set(token.source.vector)
+
+
+def _made_of(name: str, stream: Stream, groups: Iterable[Group]) -> _Columns:
+    """The columns of a table that is made for these schemas. Raises TableRefused."""
+    found: dict[str, Column] = {}
+    for group in groups:
+        found = {column.name.lower(): column for column in group.columns} | found
+    if clash := first_clash(found.values(), stream):
+        raise TableRefused(clash)
+    for field in stream.spec:
+        if field.column.lower() not in found:
+            raise TableRefused(f"partition_by names {field.column!r}, which {name} would not have")
+    kinds = {column.name: column.kind.type for column in found.values()}
+    own = {one: kind.type for one, kind in CHANGELOG_COLUMNS.items()} if stream.mode == "changelog" else {}
+    return _Columns(kinds | own, Names())
+
+
+def _with(columns: _Columns, group: Group) -> _Columns:
+    """The columns once a schema that fits was taken in."""
+    kinds, names = dict(columns.kinds), columns.names
+    named = {name.lower(): name for name in kinds}
+    for column in group.columns:
+        name = named.get(column.name.lower())
+        if name is None:
+            names = names.with_column(column)
+            kinds[column.name] = column.kind.type
+        elif widened(kinds[name], column.kind.type):
+            kinds[name] = column.kind.type
+    return replace(columns, kinds=kinds, names=names)
