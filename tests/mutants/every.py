@@ -27,6 +27,7 @@ from mutants import (
     of_progress,
     of_proofs,
     of_quarantine,
+    of_queries,
     of_reachability,
     of_rewrites,
     of_searches,
@@ -69,6 +70,7 @@ MUTANTS = tuple(
             of_passing,
             of_ingest,
             of_columns,
+            of_queries,
             of_ingest_commands,
             of_windows,
         )

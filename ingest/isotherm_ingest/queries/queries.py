@@ -1,5 +1,6 @@
 """All queries of a pipeline: one after the other, beside the batches, each as often as it says."""
 
+import logging
 import threading
 from collections.abc import Mapping
 
@@ -28,6 +29,8 @@ class Queries:
         self, config: StreamsConfig, spark: SparkSession, tools: Tools, outbox: Outbox, broker: Broker
     ) -> None:
         """Nothing is read before `turn`, or `start`."""
+        # Of SQL that cannot be run PySpark writes Java's whole stack, again at each try; `query_failed` says what is wrong.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
         sessions = Sessions(spark)
         self._tables = [
             QueryTable(

@@ -83,7 +83,8 @@ class QueryTable:
         try:
             return self._turn(session)
         except (AnalysisException, ParseException) as err:
-            raise TableRefused(f"the query of {self.query.table} cannot be run: {brief(err)}") from err
+            why = str(err).strip().partition("\n")[0]  # behind it comes Spark's plan
+            raise TableRefused(f"the query of {self.query.table} cannot be run: {why}") from err
         finally:
             for view in (CHANGES, TOUCHED):
                 session.catalog.dropTempView(view)
