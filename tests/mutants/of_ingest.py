@@ -1077,7 +1077,7 @@ MUTANTS = (
     Mutant(
         "behind a wrong address all messages are dead letters",
         "isotherm_ingest/registry.py",
-        "(of_registry or number > MAX_ID)",
+        "(_is_of_registry(told) or abs(number) > MAX_ID)",
         "True",
         "ingest/test_registry.py::test_who_does_not_answer_as_a_registry_is_away_and_asked_again",
     ),
@@ -1091,8 +1091,8 @@ MUTANTS = (
     Mutant(
         "a garbage id of eight bytes keeps its topic for ever",
         "isotherm_ingest/registry.py",
-        "(of_registry or number > MAX_ID)",
-        "of_registry",
+        "(_is_of_registry(told) or abs(number) > MAX_ID)",
+        "_is_of_registry(told)",
         "ingest/test_registry.py::test_elsewhere_a_large_id_waits_as_any_that_is_unknown",
     ),
     Mutant(
@@ -1105,8 +1105,8 @@ MUTANTS = (
     Mutant(
         "a registry that trickles keeps ingest for as long as it likes",
         "isotherm_ingest/registry.py",
-        "self._patience.within(lambda: _got(config, path))",
-        "_got(config, path)",
+        "self._patience.within(lambda: _got(config, url))",
+        "_got(config, url)",
         "ingest/test_registry.py::test_an_answer_that_trickles_in_is_given_up",
     ),
     Mutant(
