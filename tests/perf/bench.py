@@ -29,6 +29,7 @@ SUBJECTS = {
     "ingest": "what a change costs on its way, against a bare stream and MERGE",
     "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
     "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",
+    "querying": "windows of events, against Spark's stateful aggregate",
     "decoding": "what a message costs, format by format, and beside fastavro",
     "coexisting": "a stream with maintenance beside it: ours, and Iceberg's procedures on a timer",
     "scanning": "how long the result of a compaction takes to scan, against tables written in one go",
