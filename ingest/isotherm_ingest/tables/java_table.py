@@ -26,6 +26,7 @@ from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 from isotherm_ingest.tables.read_options import read_options
 from isotherm_ingest.tables.refusals import refusal
+from isotherm_ingest.tables.spared_files import Spared
 
 COLUMNS = "columns_of_the_table"
 """A view of the session of the writer's thread, by which conditions on the table's columns are understood."""
@@ -338,27 +339,6 @@ class Fence:
         """What Py4J asks for."""
 
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
-
-
-class Spared:
-    """What Iceberg would delete, kept.
-
-    Where a commit is refused, Iceberg deletes the manifests and manifest lists that it wrote for it. But a proxy, or
-    Iceberg's own client after an answer 503, may have sent the request twice: the first copy has landed, the second one is
-    refused, and its answer says nothing of the first. The snapshot would be there without its manifest list.
-    """
-
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-
-    def accept(self, path: str) -> None:
-        """Java's name for what it does with a path."""
-        self.paths.append(path)
-
-    class Java:
-        """What Py4J asks for."""
-
-        implements = ("java.util.function.Consumer",)
 
 
 def key_of(spec: Any, partition: Any) -> PartitionKey:
