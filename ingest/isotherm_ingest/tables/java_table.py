@@ -182,6 +182,23 @@ class JavaTable:
         nothing = self.iceberg.expressions.Expressions.alwaysFalse()
         return self.commit(Change(self.data_files(files)), nothing, summary)
 
+    def replace_all(self, files: Iterable[File], summary: Mapping[str, str]) -> Committed:
+        """Commit files in the place of all rows of the table, and of all deletes, in one snapshot. Raises as `commit`.
+
+        Refused where, since the look, this pipeline has committed, or somebody else has added rows. What others have deleted
+        meanwhile goes in any case, and what they have rewritten goes with the rest.
+        """
+        overwrite = self.table.newOverwrite()
+        everything = self.iceberg.expressions.Expressions.alwaysTrue()
+        overwrite.overwriteByRowFilter(everything)
+        for file in self.data_files(files):
+            overwrite.addFile(file)
+        if self._now.head is not None:
+            overwrite.validateFromSnapshot(self._now.head)
+        overwrite.conflictDetectionFilter(everything)
+        overwrite.validateNoConflictingData()
+        return self._commit(overwrite, summary)
+
     def commit(self, change: Change, condition: Any, summary: Mapping[str, str]) -> Committed:
         """Commit a change in one snapshot, if it is still true.
 
@@ -209,14 +226,17 @@ class JavaTable:
         if change.referenced:
             delta.validateDataFilesExist(self.java_list(change.referenced))
             delta.validateDeletedFiles()
-        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
-        delta.validateWith(fence)
+        return self._commit(delta, summary)
+
+    def _commit(self, update: Any, summary: Mapping[str, str]) -> Committed:
+        fence = Fence(self._now.head, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
+        update.validateWith(fence)
         for key, value in summary.items():
-            delta.set(key, value)
+            update.set(key, value)
         spared = Spared()
-        delta.deleteWith(spared)
+        update.deleteWith(spared)
         try:
-            delta.commit()
+            update.commit()
         except Py4JJavaError as err:
             if fence.is_late:  # else it would be tried again, for as long as others commit
                 raise CommitTooLate(
