@@ -179,6 +179,10 @@ class Broker:
             name: sorted(one.partitions) for name, one in topics.items() if one.partitions and matches(name)
         }
 
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has, with those that have no leader now; 0 where it is gone. Raises BrokerError."""
+        return len(self.topics(re.escape(topic)).get(topic, ()))
+
     def cluster_id(self) -> str:
         """The cluster's own id."""
         try:

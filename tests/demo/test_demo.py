@@ -87,6 +87,7 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
     assert parts <= {name for name, peak in report["peak_memory_mb"].items() if peak > 10}
     assert report["batches_failed"] == 0
     assert report["keys_moved"] > 0
+    assert report["truncates"] > 0
     assert report["seconds"] > 30
     assert running_in(folder) == []
 

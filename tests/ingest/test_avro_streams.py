@@ -119,6 +119,13 @@ def test_changes_in_avro_become_the_mirror_that_their_source_is(lab: Lab, regist
     lab.ingest()
     assert latest(lab.rows("orders")) == latest(source.rows.values())
 
+    source.rows.clear()
+    truncate = confluent(source.ids[0], written(source.schema, change("t")))
+    lab.send("orders", (None, truncate), *source.change(dice, 0, note="behind it"))
+    lab.ingest()
+    assert latest(lab.rows("orders")) == latest(source.rows.values())
+    assert (len(lab.rows("orders")), len(lab.dead())) == (1, 4)
+
 
 def test_events_in_avro_wait_for_a_registry_that_is_away_and_stop_no_other_topic(
     lab: Lab, registry: FakeRegistry

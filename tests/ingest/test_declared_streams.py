@@ -135,7 +135,11 @@ def test_changes_without_a_schema_become_the_mirror_that_those_with_one_become(l
 
         assert latest(lab.rows("orders")) == latest(bare_source.rows.values())
         assert latest(lab.rows("customers")) == latest(source.rows.values())
+    truncate = json.dumps(json.loads(bare_source.truncate()[1])["payload"]).encode()
+    lab.send("orders", (None, truncate), bare(bare_source.insert(7)))
+    lab.ingest()
+    assert latest(lab.rows("orders")) == latest(bare_source.rows.values())
     assert lab.dead() == []
-    lab.send("orders", (b"{}", json.dumps(event(op="t")).encode()))
+    lab.send("orders", (b"{}", json.dumps(event(op="m")).encode()))
     lab.ingest()
     assert [letter.headers["isotherm.reason"] for letter in lab.dead()] == [b"unsupported_op"]

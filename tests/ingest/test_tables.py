@@ -143,7 +143,7 @@ def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None
     no_key = source.value("c", None, {**source.rows[1], "id": None})
     cut = good[1][:-30]
     not_text = good[1].replace(b'"n1"', b'"\xff\xfe"')
-    truncate = source.value("t", None, None)
+    other_op = source.value("m", None, None)
     garbage = [
         b"garbage",
         b'{"schema":{"type":"struct"},"payload":7}',
@@ -153,7 +153,7 @@ def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None
         no_key,
         cut,
         not_text,
-        truncate,
+        other_op,
     ]
     lab.send("orders", good)
     lab.send(

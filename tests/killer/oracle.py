@@ -203,6 +203,9 @@ def history(table: Table) -> list[int]:
 def _fold(pairs: list[tuple[Sent, Read]]) -> list[dict[str, Any]]:
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for sent, _ in pairs:
+        if sent.op == "t":
+            rows.clear()
+            continue
         if sent.op == "d":
             rows.pop(sent.of, None)
             continue

@@ -23,6 +23,8 @@ TEXT = {"type": "string", "optional": True}
 WIDER = {**COLUMNS["amount"], "parameters": {"scale": "2", "connect.decimal.precision": "14"}}
 EXTRA = 60
 """Messages of a table after which it gains a column, and its amounts become wider."""
+TRUNCATES = 0.02
+"""Of the deeds of a table that is truncated."""
 AGAIN = 6
 """How many of the newest messages Debezium may send again after a restart of its own."""
 
@@ -40,6 +42,8 @@ class Shape:
     is_full: bool = True
     """REPLICA IDENTITY FULL: the old row is in every message. Otherwise PostgreSQL makes one up."""
     weight: int = 4
+    is_truncated: bool = False
+    """Now and then. Of a mirror the topic does not grow: beyond one partition a truncate has no place."""
 
     @property
     def columns(self) -> dict[str, Mapping[str, Any]]:
@@ -55,9 +59,9 @@ class Shape:
 
 SHAPES = (
     Shape("orders", "mirror", ("hours(at)",), 2, partitions=2, is_full=False),
-    Shape("lines", "mirror", ("bucket(4, id)",), 3, key=("id", "line")),
+    Shape("lines", "mirror", ("bucket(4, id)",), 3, key=("id", "line"), is_truncated=True),
     Shape("payments", "changelog", ("days(at)",), 2, partitions=2, is_full=False),
-    Shape("events", "changelog", (), 3, weight=1),
+    Shape("events", "changelog", (), 3, weight=1, is_truncated=True),
 )
 FAKES = {"name": "", "amount": Decimal(0), "at": moment(-473_352), "tags": None, "paid": False, "body": ""}
 """What PostgreSQL says of NOT NULL columns of an old row that it does not know."""
@@ -74,7 +78,7 @@ class Sent:
     value: bytes | None
     headers: tuple[tuple[str, str], ...] = ()
     op: str = ""
-    """`c`, `u`, `d`; empty: no row."""
+    """`c`, `u`, `d`, `t`; empty: no row."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """As the message tells it: of a delete the old row."""
     of: tuple[Any, ...] = ()
@@ -110,7 +114,9 @@ class Trade:
 
     def step(self) -> list[Sent]:
         throw = self._dice.random()
-        if not self.rows or throw < 0.35:
+        if self.shape.is_truncated and self.rows and self._dice.random() < TRUNCATES:
+            sent = [self._truncate()]
+        elif not self.rows or throw < 0.35:
             sent = [self._insert()]
         elif throw < 0.72:
             sent = [self._update()]
@@ -178,6 +184,10 @@ class Trade:
     def _delete(self) -> list[Sent]:
         key = self._dice.choice(list(self.rows))
         return [self._gone(key), self._message(self.key(key), None)]
+
+    def _truncate(self) -> Sent:
+        self.rows.clear()
+        return self._message(None, self._change_of(None, None, "t"), op="t")
 
     def _gone(self, key: tuple[Any, ...], new_key: bytes | None = None) -> Sent:
         row = self.rows.pop(key)

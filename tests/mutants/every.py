@@ -34,6 +34,7 @@ from mutants import (
     of_service,
     of_shared_commits,
     of_survey,
+    of_truncates,
     of_windows,
 )
 
@@ -72,6 +73,7 @@ MUTANTS = tuple(
             of_columns,
             of_queries,
             of_ingest_commands,
+            of_truncates,
             of_windows,
         )
     )

@@ -143,6 +143,9 @@ class Actor:
     def topics(self, _):
         return {TOPIC: [number for _, number in self.world.logs]}
 
+    def partition_count(self, topic):
+        return len(self.topics(None)[topic])
+
     def cluster_id(self):
         return "cluster"
 

@@ -19,6 +19,7 @@ from isotherm_ingest.kafka import BrokerError, TooLargeError
 from isotherm_ingest.mark_text import decoded, encoded
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.truncates import UNORDERED
 from isotherm_ingest.tables.portion import Done
 from isotherm_ingest.workers.decoding import UNREADABLE
 from isotherm_ingest.workers.reading import trouble
@@ -42,6 +43,7 @@ class Message:
     timestamp: int = 0
     is_readable: bool = True
     """Whether anything but its schema can be read."""
+    is_truncate: bool = False
 
 
 def envelope(table, *columns):
@@ -113,6 +115,8 @@ class Session:
                 letters[NO_TABLE][one] = task.problems[route]
             elif not one.is_readable and table is not None and route not in samples:
                 letters.setdefault(table, {})[one] = UNREADABLE
+            elif one.is_truncate and table and task.tables[table].why_not:
+                letters.setdefault(table, {})[one] = f"{UNORDERED}:{task.tables[table].why_not}"
             else:
                 counts[table] += 1
         return Report(
@@ -121,6 +125,7 @@ class Session:
             lambda: iter([_letters(letters[NO_TABLE])]),
             len(letters[NO_TABLE]),
             self._close,
+            _truncates(here, task),
         )
 
     def _unpack(self, ranges):
@@ -137,6 +142,18 @@ class Session:
 
     def _close(self):
         self.closed += 1
+
+
+def _truncates(here, task):
+    """By table, the last truncates that it does not know yet."""
+    found = {}
+    for one in here:
+        table = task.tables.get(task.routes.get((one.topic, one.schema)))
+        position = one.topic, one.partition
+        is_new = one.is_truncate and table is not None and one.offset > table.below.get(position, -1)
+        if is_new and not table.why_not:
+            found.setdefault(task.routes[one.topic, one.schema], {})[position] = one.offset
+    return found
 
 
 def of_worker(text):
@@ -184,6 +201,9 @@ class Broker:
         for topic, partition in self.empty:
             found.setdefault(topic, set()).add(partition)
         return {topic: partitions for topic, partitions in found.items() if topic not in self.unlisted}
+
+    def partition_count(self, topic):
+        return len(self.topics(re.escape(topic)).get(topic, ()))
 
     def cluster_id(self):
         return "cluster"

@@ -10,6 +10,7 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.resume_or_halt import Found, Place
+from isotherm_ingest.plan.truncates import Emptied, Origin, emptied
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged
@@ -109,6 +110,7 @@ class Look:
     """A table that is to be written, as it was found."""
 
     place: Place
+    emptied: Emptied = field(default_factory=Emptied)
 
 
 @dataclass
@@ -139,7 +141,12 @@ class Writer:
         table.properties |= missing_properties(
             self.name, self.stream, key, table.properties, portion.groups, had
         )
-        return Ready(portion, Look(replace(at, uuid=table.uuid)), None)
+        # Groups of the topic are of the table that it is named for.
+        sources = {group.topic: {("public", group.schema.source_table)} for group in portion.groups}
+        found = emptied(portion.truncates, at.next, Origin(at.vector, sources))
+        if self.stream.mode == "changelog":
+            assert not portion.truncates.newest
+        return Ready(portion, Look(replace(at, uuid=table.uuid), found), found)
 
     def forget(self, ready, done):
         self.lake.forgotten.append((ready, done))
@@ -158,13 +165,18 @@ class Writer:
             and (span := portion.ranges.get((one.topic, one.partition)))
             and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
         ]
-        assert len(mine) <= done.survey.rows
+        assert len(mine) <= done.survey.rows + done.letter_count
+        below = ready.look.emptied.below
+        if below:  # all that it has, and what stands before it
+            mine = [one for one in mine if one.offset >= below.get((one.topic, one.partition), 0)]
+            table.rows.clear()
         if len(mine) > self.lake.rooms.get(self.name, len(mine)):
             raise RuntimeError(self.lake.no_room)
-        table.rows += [(one.topic, one.partition, one.offset) for one in mine]
+        rows = [(one.topic, one.partition, one.offset) for one in mine if not one.is_truncate]
+        table.rows += rows
         vector = vector_of(at.vector)
         if mine:
-            table.batches.append(table.rows[-len(mine) :])
+            table.batches.append(rows)
             table.modes.append(self.stream.mode)
             ends = {position: end for position, (_, end) in portion.ranges.items()}
             vector = merge(vector, vector_of(ends))

@@ -58,6 +58,7 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         else (),
         restarts=stage.programs.restarts,
         keys_moved=stage.workload.keys_moved,
+        truncates=stage.workload.truncates,
         drivers_fenced=len(stage.programs.fenced),
         jobs=_jobs(stage) | logbook.procedures,
         full_scans=logbook.full_scans,

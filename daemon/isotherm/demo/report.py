@@ -87,6 +87,8 @@ class Report:
     restarts: Mapping[str, int] = field(default_factory=dict)
     keys_moved: int = 0
     """Rows of the source that were given another primary key."""
+    truncates: int = 0
+    """Times that a table of the source was emptied by one, and filled again."""
     drivers_fenced: int = 0
     """Drivers of ingest that ended because a second one had begun."""
     jobs: Mapping[str, int] = field(default_factory=dict)

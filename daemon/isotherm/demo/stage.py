@@ -143,6 +143,7 @@ class Stage:
             publication__autocreate__mode="filtered",
             decimal__handling__mode="precise",
             tombstones__on__delete=True,
+            skipped__operations="none",  # by default it leaves truncates out
             poll__interval__ms=100,
         )
 

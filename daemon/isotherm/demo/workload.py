@@ -40,6 +40,8 @@ LARGE = 2_500
 """Characters of a text that PostgreSQL stores apart (TOAST), and that Debezium leaves out where it is unchanged."""
 PRODUCTS = ("tea", "coffee", "cup", "kettle", "spoon", "honey", "biscuit", "filter", "jug", "grinder")
 METHODS = ("card", "invoice", "cash", "voucher")
+LOADED_ANEW_EVERY = 150
+"""Transactions between two times that all customers are loaded anew, as some systems do each night: TRUNCATE, and INSERTs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Workload:
         self.transactions = 0
         self.keys_moved = 0
         """Rows that were given another primary key."""
+        self.truncates = 0
         self.error: str | None = None
         """Why it ended by itself, or None where it did not."""
         self._dsn = dsn
@@ -176,6 +179,8 @@ class Workload:
             self._change_customer(cursor)
         if chance() < 0.03:
             self._renumber_payment(cursor, self._recent_order())
+        if self.transactions % LOADED_ANEW_EVERY == LOADED_ANEW_EVERY - 1:
+            self._load_customers_anew(cursor)
 
     def _new_order(self, cursor: "psycopg.Cursor[Any]", at: datetime) -> None:
         pick, chance = self._random.choice, self._random.random
@@ -307,6 +312,13 @@ class Workload:
                 self._random.choice((True, False, None)),
                 self._random.randint(1, CUSTOMERS),
             )
+
+    def _load_customers_anew(self, cursor: "psycopg.Cursor[Any]") -> None:
+        """Those who came during the demo are forgotten."""
+        self._execute(cursor, "TRUNCATE customers")
+        for customer_id in range(1, CUSTOMERS + 1):
+            self._insert_customer(cursor, customer_id)
+        self.truncates += 1
 
     def _renumber_payment(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
         self.keys_moved += self._execute(

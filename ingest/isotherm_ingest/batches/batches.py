@@ -17,6 +17,7 @@ from isotherm_ingest.marks import group_of
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.truncates import Truncates
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.portion import Portion, Ready
 from isotherm_ingest.tables.tools import Tools
@@ -37,6 +38,7 @@ class Batches:
         tables: Tables,
         cluster: str,
         topic_ids: Callable[[Collection[str]], Mapping[str, str]],
+        count: Callable[[str], int],
         read: Reader = fan_out,
     ) -> None:
         self._kafka = reader_properties(config.kafka.properties, group_of(config.pipeline))
@@ -45,6 +47,7 @@ class Batches:
         self._tables = tables
         self._cluster = cluster
         self._topic_ids = topic_ids
+        self._count = count
         self._read = read
         self._routing = Routing(config, tools.dead_letters, tables.owners.of)
         self._numbers = itertools.count(1)
@@ -88,16 +91,19 @@ class Batches:
     ) -> int:
         topics = {topic for topic, _ in ranges}
         met: set[Named] = set()
+        truncates: dict[str, Truncates] = {}
         self._routing.forget_old(topics)
         while True:
             portions = self._portions(number, ranges, kafka, known, met, only)
+            for name in portions.keys() & truncates.keys():
+                portions[name] = replace(portions[name], truncates=truncates[name])
             ready = self._tables.prepare(portions, now_s, front=front)
             routes, problems = self._routing.told(topics, ready)
             tasks = {name: one.task for name, one in ready.items()}
             task = BatchTask(tasks, routes, problems, self._routing.formats(topics))
             report = self._read(self._spark, self._kafka, ranges, task)
             try:
-                if not report.samples:
+                if not report.samples and not report.truncates:
                     with self._forgetting(report, ready):
                         self._refuse_others(topics, kafka)
                         self._routing.dead_letter(report, number, kafka.ids, of_all=only is None)
@@ -106,11 +112,23 @@ class Batches:
                     if only is None:
                         self._routing.done(ranges, kafka.ids)
                     return rows
-                # What is for whom is known now, and all of it is read again.
+                # What is for whom, and what is of before a truncate, is known now, and all of it is read again.
                 self._tables.forget(ready, report.done)
                 self._routing.learn(report.samples, met)
+                truncates |= self._truncates(report, truncates)
             finally:
                 report.close()
+
+    def _truncates(self, report: Report, known: Mapping[str, Truncates]) -> dict[str, Truncates]:
+        """Those that were found now beside those that are known, with how many partitions their topics have by now."""
+        found = {}
+        for name, newest in report.truncates.items():
+            had = known.get(name, Truncates())
+            counts = {topic: self._count(topic) for topic, _ in newest}
+            if unlisted := [topic for topic, count in counts.items() if not count]:
+                raise RuntimeError(f"nobody says how many partitions {unlisted[0]} has")
+            found[name] = Truncates({**had.newest, **newest}, {**had.counts, **counts})
+        return found
 
     @contextmanager
     def _forgetting(self, report: Report, ready: Mapping[str, Ready]) -> Iterator[None]:

@@ -83,7 +83,9 @@ class Driver:
         self._marking = Marking(marks, self._cuts, outbox.announced, self._names)
         self._tables = Tables(config, spark, tools, outbox, make_writer, self._cuts, self._marking.keep_cuts)
         self._damage = Damage(broker.first_readable)
-        self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
+        self._batches = Batches(
+            config, spark, tools, self._tables, self._cluster, broker.topic_ids, broker.partition_count, read
+        )
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
         self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
         """Between two turns, where nothing is left to do."""

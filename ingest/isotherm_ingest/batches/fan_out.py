@@ -5,7 +5,7 @@ wait, stays where Spark has it until it is asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from isotherm_ingest.plan.shares import Ranges, count_of, divided
+from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.tables.portion import Done, Fill, Filled
 from isotherm_ingest.workers.decoding import decode_stage
 from isotherm_ingest.workers.reading import read_stage
@@ -30,6 +31,7 @@ from isotherm_ingest.workers.tasks import (
     REPORT_DDL,
     SAMPLE,
     SURVEY,
+    TRUNCATED,
     WAITING,
     WAITS,
     BatchTask,
@@ -57,6 +59,8 @@ class Report:
     letter_count: int
     close: Callable[[], object]
     """Let go of what Spark keeps."""
+    truncates: Mapping[str, Mapping[Position, int]] = field(default_factory=dict)
+    """By table and Kafka partition, the last truncate that the task did not know: it is read again with them, too."""
 
 
 SMALL = 5_000
@@ -110,7 +114,18 @@ def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task:
         partial(_letters, written, NO_TABLE),
         _count(none),
         written.unpersist,
+        {name: found for name in task.tables if (found := truncates_of(lines.get(name, [])))},
     )
+
+
+def truncates_of(lines: Iterable[Line]) -> dict[Position, int]:
+    """The last one of each Kafka partition that the lines of one table tell."""
+    found: dict[Position, int] = {}
+    for one in lines:
+        if one.kind == TRUNCATED:
+            topic, partition, offset = one.data()
+            found[topic, partition] = max(offset, found.get((topic, partition), offset))
+    return found
 
 
 def done_of(

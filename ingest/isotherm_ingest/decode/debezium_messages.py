@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import UnplannedError, UnreadError, plan, run
-from isotherm_ingest.decode.debezium_schema import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import TRUNCATE, ChangeSchema
 from isotherm_ingest.decode.statement import (
     Wanted,
     hidden_keys,
@@ -80,6 +80,8 @@ CHANGELOG_COLUMNS = {
     "_lsn": OwnColumn("lsn", "BIGINT"),
 }
 """What a changelog says of each change. (`_partition` is Iceberg's own: such a table cannot be read.)"""
+NO_ROWS = pa.array(["d", TRUNCATE])
+"""Operations that leave no row."""
 MAX_MS = 253_402_300_799_999
 
 
@@ -172,7 +174,7 @@ class Decoder:
             for number, column in enumerate(self.columns)
         ]
         op = found["op"]
-        is_row = pc.and_(pc.invert(broken), pc.fill_null(pc.not_equal(op, "d"), fill_value=False))
+        is_row = pc.and_(pc.invert(broken), pc.invert(pc.is_in(op, value_set=NO_ROWS)))
         names = self.columns.names
         masks = {names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
         for number in self.may_be_kept:

@@ -9,6 +9,8 @@ from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
 SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
 """Connect's converter writes the schema first. It is most of a message, and the same in each of them."""
+TRUNCATE = "t"
+"""The operation of a change that takes all rows away: it has neither a row nor a key."""
 MAX_SAID = 300
 """Letters of a message that an error repeats."""
 MAX_COST = 2_000

@@ -8,17 +8,19 @@ unchanged large value.
 
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.decode import documents
 from isotherm_ingest.decode.bare_json import payloads
-from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
+from isotherm_ingest.decode.debezium_schema import TRUNCATE, ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.decode.numbers import MAX_GROWTH, MAX_PADDING
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
+from isotherm_ingest.plan.truncates import UNORDERED
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
+_IS_TRUNCATE = f"(p.op = '{TRUNCATE}' AND image IS NULL)"
 MADE_UP = r'^"?(|0+([.]0+)?|false|AA==|[{][}]|\[\]|[0-]{36}|1970|1970-01-01.*|00:00:00.*|P0Y.*|[{]"scale":0,"value":"AA=="[}])"?$'
 """What Debezium writes for a column that takes no null, has no default, and that the source has not told."""
 
@@ -274,10 +276,11 @@ def _problem(
         ("written IS NULL", "'not_utf8'"),
         *([("flaw IS NOT NULL", "flaw")] if schema.shape != "with schema" else []),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
-        (f"p.op NOT IN {ROW_OPS}", "'unsupported_op:' || p.op"),
+        (f"p.op NOT IN {ROW_OPS} AND NOT {_IS_TRUNCATE}", "'unsupported_op:' || p.op"),
     ]
-    if differs := _other_table(schema, wanted):
+    if differs := _other_table(schema, wanted.source_parts):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
+    cases.append((_IS_TRUNCATE, _problem_of_truncate(schema, wanted)))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
     if made_up:
         why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
@@ -309,6 +312,16 @@ def _problem(
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
+
+
+def _problem_of_truncate(schema: ChangeSchema, wanted: Wanted) -> str:
+    """SQL of what keeps a truncate from a mirror, or from being a row of a changelog."""
+    if not wanted.keeps:
+        required = [name for name in wanted.columns if name in wanted.required]
+        return literal_in_sql(f"null_value:{required[0]}") if required else "NULL"
+    differs = _other_table(schema, {"table", "schema"})
+    why = literal_in_sql(f"{UNORDERED}:the topic holds changes of two tables with one schema")
+    return f"CASE WHEN {differs} THEN {why} END" if differs else "NULL"
 
 
 def _is_required(one: Matched, schema: ChangeSchema, wanted: Wanted) -> bool:
@@ -353,7 +366,8 @@ def _may_be_made_up(column: Column, *, is_told: bool) -> str:
     return f"coalesce(regexp_matches({text}, {literal_in_sql(MADE_UP)}), false)"
 
 
-def _other_table(schema: ChangeSchema, wanted: Wanted) -> str:
+def _other_table(schema: ChangeSchema, parts: Collection[str]) -> str:
+    """SQL of whether a message names another source in some parts of its name."""
     known = {
         "table": ("coalesce(p.source.table, '')", schema.source_table),
         "schema": (
@@ -366,9 +380,7 @@ def _other_table(schema: ChangeSchema, wanted: Wanted) -> str:
         "schema": bool({"schema", "db"} & schema.source_fields),
     }
     return " OR ".join(
-        f"{known[part][0]} <> {literal_in_sql(known[part][1])}"
-        for part in sorted(wanted.source_parts)
-        if there[part]
+        f"{known[part][0]} <> {literal_in_sql(known[part][1])}" for part in sorted(parts) if there[part]
     )
 
 

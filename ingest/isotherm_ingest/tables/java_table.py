@@ -26,6 +26,7 @@ from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 from isotherm_ingest.tables.read_options import read_options
 from isotherm_ingest.tables.refusals import refusal
+from isotherm_ingest.tables.spared_files import Spared
 
 COLUMNS = "columns_of_the_table"
 """A view of the session of the writer's thread, by which conditions on the table's columns are understood."""
@@ -181,6 +182,23 @@ class JavaTable:
         nothing = self.iceberg.expressions.Expressions.alwaysFalse()
         return self.commit(Change(self.data_files(files)), nothing, summary)
 
+    def replace_all(self, files: Iterable[File], summary: Mapping[str, str]) -> Committed:
+        """Commit files in the place of all rows of the table, and of all deletes, in one snapshot. Raises as `commit`.
+
+        Refused where, since the look, this pipeline has committed, or somebody else has added rows. What others have deleted
+        meanwhile goes in any case, and what they have rewritten goes with the rest.
+        """
+        overwrite = self.table.newOverwrite()
+        everything = self.iceberg.expressions.Expressions.alwaysTrue()
+        overwrite.overwriteByRowFilter(everything)
+        for file in self.data_files(files):
+            overwrite.addFile(file)
+        if self._now.head is not None:
+            overwrite.validateFromSnapshot(self._now.head)
+        overwrite.conflictDetectionFilter(everything)
+        overwrite.validateNoConflictingData()
+        return self._commit(overwrite, summary)
+
     def commit(self, change: Change, condition: Any, summary: Mapping[str, str]) -> Committed:
         """Commit a change in one snapshot, if it is still true.
 
@@ -208,14 +226,17 @@ class JavaTable:
         if change.referenced:
             delta.validateDataFilesExist(self.java_list(change.referenced))
             delta.validateDeletedFiles()
-        fence = Fence(read_at, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
-        delta.validateWith(fence)
+        return self._commit(delta, summary)
+
+    def _commit(self, update: Any, summary: Mapping[str, str]) -> Committed:
+        fence = Fence(self._now.head, summary.get(INGEST_PIPELINE, ""), self._refusal, self._try_for_s)
+        update.validateWith(fence)
         for key, value in summary.items():
-            delta.set(key, value)
+            update.set(key, value)
         spared = Spared()
-        delta.deleteWith(spared)
+        update.deleteWith(spared)
         try:
-            delta.commit()
+            update.commit()
         except Py4JJavaError as err:
             if fence.is_late:  # else it would be tried again, for as long as others commit
                 raise CommitTooLate(
@@ -338,27 +359,6 @@ class Fence:
         """What Py4J asks for."""
 
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
-
-
-class Spared:
-    """What Iceberg would delete, kept.
-
-    Where a commit is refused, Iceberg deletes the manifests and manifest lists that it wrote for it. But a proxy, or
-    Iceberg's own client after an answer 503, may have sent the request twice: the first copy has landed, the second one is
-    refused, and its answer says nothing of the first. The snapshot would be there without its manifest list.
-    """
-
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-
-    def accept(self, path: str) -> None:
-        """Java's name for what it does with a path."""
-        self.paths.append(path)
-
-    class Java:
-        """What Py4J asks for."""
-
-        implements = ("java.util.function.Consumer",)
 
 
 def key_of(spec: Any, partition: Any) -> PartitionKey:

@@ -3,7 +3,7 @@
 No message is read here. A table that is not there is made; columns that it lacks are added.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,10 +20,12 @@ from isotherm_ingest.plan.resume_or_halt import Found, OnHole, Place, exceeded, 
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.plan.topic_partition import Position
+from isotherm_ingest.plan.truncates import Emptied, Origin, emptied
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.definition import (
+    SOURCE_PROPERTY,
     key_of,
     missing_properties,
     of_other_sources,
@@ -115,7 +117,19 @@ class Looking:
             source,
             Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}, at.cuts),
             valid_through_ms,
+            self._emptied(portion, at, mine, now.properties),
         )
+
+    def _emptied(
+        self, portion: Portion, at: Place, groups: Sequence[Group], said: Mapping[str, str]
+    ) -> Emptied:
+        """What the truncates of the portion come to."""
+        sources: dict[str, set[tuple[str, str]]] = {}
+        for one in groups:
+            sources.setdefault(one.topic, set()).add((one.schema.source_schema, one.schema.source_table))
+        is_of_one = self._stream.source_parts == {"schema", "table"}  # then each message is checked
+        own = said.get(SOURCE_PROPERTY, "") if self._stream.has_one_source else ""
+        return emptied(portion.truncates, at.next, Origin(at.vector, sources, own, is_of_one))
 
     def task(self, portion: Portion, look: Look) -> TableTask:
         """What the workers must know to write the portion."""
@@ -142,10 +156,11 @@ class Looking:
             {(one.topic, one.number): why for one, why in look.refused.items()},
             look.from_offsets,
             look.key if self._stream.mode == "mirror" else (),
-            is_empty=look.now.head is None,
+            is_empty=look.now.head is None or bool(look.emptied.below),
             has_ids=metadata.format_version >= 3 and look.now.head is not None,
             event_time=self._event_time(look.now),
             buckets=1 if count_of(portion.ranges) <= SMALL else self._cores,
+            emptied=look.emptied,
         )
 
     @property

@@ -12,6 +12,7 @@ from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.plan.topic_partition import Position
+from isotherm_ingest.plan.truncates import Emptied, Truncates
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.workers.survey import Survey
@@ -59,6 +60,8 @@ class Portion:
     """What was last known of the table."""
     passed: Mapping[Position, int] = field(default_factory=dict)
     """Below these offsets the front has been, and had nothing for the table."""
+    truncates: Truncates = field(default_factory=Truncates)
+    """Those of the ranges, as far as they are known."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -104,6 +107,8 @@ class Look:
     """What it will be."""
     valid_through_ms: int | None
     """What the table said before."""
+    emptied: Emptied = field(default_factory=Emptied)
+    """What truncates come to."""
 
     def still_fits(self, now: TableNow, read: Source, from_offsets: Mapping[Position, int]) -> bool:
         """Whether the same rows are to be written to the same columns and partitions, of a table that says the same.

@@ -22,6 +22,7 @@ from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letter_topic import Sent
 from isotherm_ingest.failures import Overtaken, Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.resume_or_halt import Place
+from isotherm_ingest.plan.truncates import UNORDERED
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offset_vector
 from isotherm_ingest.tables.java_table import Committed, JavaTable
@@ -35,6 +36,9 @@ from isotherm_ingest.workers.survey import Survey
 
 MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
+UNORDERED_HINT = (
+    "the table keeps its rows; compare it with its source, delete what is gone there, or build it anew"
+)
 MOST_LOOKS = 3
 """At a table before one attempt: one before the intent stands, and one after each time that it says more."""
 
@@ -114,7 +118,7 @@ class TableWriter:
         if isinstance(committed, Place):
             return Written(0, committed)
         landed, place = committed
-        self._tell(portion, done.survey, landed.snapshot_id, clock.monotonic_s() - started_s)
+        self._tell(portion, look, done.survey, landed.snapshot_id, clock.monotonic_s() - started_s)
         vector = offset_vector.positions_of(look.source.vector)
         return Written(done.survey.rows, replace(place, vector=vector), landed.now)
 
@@ -144,6 +148,9 @@ class TableWriter:
             if rows := problems[why]:
                 event, _, text = why.partition(":")
                 self._log.error(event, rows=rows, batch=portion.batch, why=text)
+        for why in sorted(one for one in problems if one.startswith(UNORDERED)):
+            _, _, text = why.partition(":")
+            self._log.error(UNORDERED, rows=problems[why], batch=portion.batch, why=text, hint=UNORDERED_HINT)
 
     def _tell_untold(self, survey: Survey) -> None:
         """Say once of each column that an unchanged large value cannot be told from null there."""
@@ -156,13 +163,15 @@ class TableWriter:
                 "makes the source tell",
             )
 
-    def _tell(self, portion: Portion, survey: Survey, snapshot_id: int, seconds: float) -> None:
+    def _tell(self, portion: Portion, look: Look, survey: Survey, snapshot_id: int, seconds: float) -> None:
         metrics = self._tools.metrics
         metrics.rows.labels(self.name).inc(survey.rows)
         metrics.commits.labels(self.name).inc()
         lag_s = None if survey.newest_ms is None else (clock.now_ms() - survey.newest_ms) / 1000
         if lag_s is not None:
             metrics.lag_seconds.labels(self.name).set(lag_s)
+        if look.emptied.below:
+            self._log.info("table_emptied", batch=portion.batch, snapshot_id=snapshot_id)
         self._log.info(
             "table_committed",
             mode=self._stream.mode,
@@ -211,6 +220,11 @@ class TableWriter:
         So it is with what the intent names by the rows that are written, and once more with what it names by those that were
         located. Other tables' writers, and maintenance of other partitions, may commit all the time: no third look is asked for.
         """
+        if look.emptied.below:
+            intent.name_all()
+            table = JavaTable(self._sessions.own, self._target, look.now)
+            intent.is_asked = True
+            return table.replace_all(done.files, summary)
         if self._stream.mode == "changelog":
             table = JavaTable(self._sessions.own, self._target, look.now)
             intent.is_asked = True
@@ -315,6 +329,12 @@ class _Standing:
         named = partitions | set(self.now.partitions)
         self.now = self._intents.widen(self.now, tuple(sorted(named)))
         return True
+
+    def name_all(self) -> None:
+        """Begin an attempt that touches the whole table."""
+        if self.now is None or self.was_lost:
+            self.was_lost = False
+            self.now = self._intents.open(self._table, None, self.now)
 
     def widen(self, partitions: frozenset[PartitionKey]) -> None:
         """The attempt touches these partitions, which may be more, and is committed now."""

@@ -21,6 +21,7 @@ from isotherm_ingest.workers.tasks import (
     NO_TABLE,
     SAMPLE,
     SURVEY,
+    TRUNCATED,
     BatchTask,
     Line,
     Route,
@@ -29,7 +30,10 @@ from isotherm_ingest.workers.tasks import (
     as_json,
     report,
 )
+from isotherm_ingest.workers.truncates import not_before, truncates_in, with_truncates, without_truncates
 
+NOWHERE = -1
+"""Before every offset."""
 UNREADABLE = "undecodable:no readable change event"
 """The problem of messages that have a schema, and none of them says what those of the schema look like."""
 SAMPLES = 100
@@ -116,6 +120,8 @@ class Decoding:
         changes, left = decoder.decode(messages), decoder.left(messages)
         surveyor = self._surveyors.setdefault(table.name, Surveyor(table.event_time))
         problems = changes.column("change").field("problem")
+        if table.emptied.why_not:
+            problems = with_truncates(problems, changes, table.emptied.why_not)
         broken = pc.is_valid(problems)
         if pc.any(broken).as_py():
             yield self._letter(table.name, rows.filter(broken), problems.filter(broken))
@@ -127,8 +133,17 @@ class Decoding:
             changes = changes.filter(
                 pa.array([place not in lost for place in range(changes.num_rows)], pa.bool_())
             )
+        if table.key:
+            yield from self._truncates(table, changes)
+            changes, left = not_before(changes, table.emptied), not_before(left, table.emptied)
         surveyor.look(changes)
-        yield from self._changes(table, changes, left)
+        yield from self._changes(table, without_truncates(changes) if table.key else changes, left)
+
+    def _truncates(self, table: TableTask, changes: pa.RecordBatch) -> Iterator[Line]:
+        """Those that nobody knows yet: the batch is read again, since other workers have rows of before them."""
+        for position, offset in truncates_in(changes).items():
+            if offset > table.emptied.below.get(position, NOWHERE):
+                yield Line(table.name, TRUNCATED, as_json([*position, offset]))
 
     def _without_partition(self, table: TableTask, changes: pa.RecordBatch) -> dict[int, str]:
         if table.name not in self._metadata:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from isotherm_ingest.decode.debezium_messages import Decoder
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.plan.topic_partition import Position
+from isotherm_ingest.plan.truncates import Emptied
 
 Route = tuple[str, int]
 """A topic, and the number of a schema."""
@@ -35,12 +36,14 @@ class TableTask:
     key: tuple[str, ...] = ()
     """Of a mirror; of a changelog none."""
     is_empty: bool = False
-    """No row of the table can have a key."""
+    """No row that stays in the table can have a key."""
     has_ids: bool = False
     """Rows have ids, which stay with them (format 3)."""
     event_time: str | None = None
     buckets: int = 1
     """By so many tasks it is written at most."""
+    emptied: Emptied = field(default_factory=Emptied)
+    """What the truncates that are known by now come to, of a mirror."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ REPORT_DDL = "table STRING, bucket INT, kind STRING, body BINARY"
 CHANGES = "changes"
 """Decoded rows, on their way to the task that writes them."""
 SURVEY, SAMPLE, FILE, ERROR = "survey", "sample", "file", "error"
+TRUNCATED = "truncated"
+"""The topic, the partition and the offset of a truncate that the task does not know."""
 KEYS = "keys"
 """Of all changes of a mirror."""
 LETTERS, COUNT = "letters", "count of letters"

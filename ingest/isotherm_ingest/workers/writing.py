@@ -10,12 +10,14 @@ from isotherm_ingest.decode.database import ask
 from isotherm_ingest.decode.debezium_messages import as_type
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.files import ROW_ID, files_of, logged
-from isotherm_ingest.workers.newest import newest, waited
+from isotherm_ingest.workers.newest import Newest, newest, waited
+from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import (
     CHANGES,
     ERROR,
     FILE,
     KEYS,
+    SURVEY,
     WAITING,
     WAITS,
     BatchTask,
@@ -75,6 +77,8 @@ def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
         return
     found = newest(changes, table.key)
     yield Line(table.name, KEYS, as_arrow(plain(found.rows.select(list(table.key)))))
+    if table.emptied.below and (untold := lost_values(table, found)):
+        yield Line(table.name, SURVEY, as_json(Survey(untold=untold).as_json()))
     if not table.is_empty and (table.has_ids or found.must_wait):
         yield Line(table.name, WAITS, b"")
         yield Line(table.name, WAITING, as_arrow(found.waiting()))
@@ -82,6 +86,13 @@ def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
     rows = found.written().rows
     if rows.num_rows:
         yield from _files(table, files_of(table, rows, table.key))
+
+
+def lost_values(table: TableTask, found: Newest) -> frozenset[str]:
+    """Columns of which a large value was left out of a change, since it was in the row that a truncate took."""
+    left_out = {one.columns.names[number] for one in table.decoders.values() for number in one.may_be_kept}
+    written = found.written().kept
+    return frozenset(name for name, mask in written.items() if name in left_out and pc.any(mask).as_py())
 
 
 def fill_stage(

@@ -73,7 +73,7 @@ def test_poison_between_good_changes_is_told_one_by_one(count):
         good + b"\0": "undecodable",
         good[:5] + b"\0\0": "undecodable",
         changes(change(after=None))[0]: "no_row",
-        changes(change("t"))[0]: "unsupported_op",
+        changes(change("t", after=ROW))[0]: "unsupported_op",
         changes(change(after={**ROW, "at": "soon"}))[0]: "undecodable_value",
         changes(change(after=ROW, table="lines"))[0]: "other_table",
     }

@@ -69,7 +69,8 @@ def test_poison_between_good_messages_is_told_one_by_one():
         good.replace(b',"at":null', b""): "undecodable",
         message(FIELDS, after=7): "undecodable",
         message(FIELDS, after=None): "no_row",
-        message(FIELDS, op="t"): "unsupported_op:t",
+        message(FIELDS, op="m"): "unsupported_op:m",
+        message(FIELDS, op="t", after=row(1)): "unsupported_op:t",
         message(FIELDS, op=None): "undecodable",
         message(FIELDS, after=row(1), source={"schema": "public", "db": "shop", "table": "x", "ts_ms": 1, "lsn": 1}): "other_table",
     }  # fmt: skip

@@ -154,7 +154,7 @@ def test_poison_between_good_changes_is_told_one_by_one():
         (b"\xff", "not_utf8"),
         (row, "undecodable:no change event: it has no `op`"),
         (event(op=None, after=row), "undecodable:no change event: it has no `op`"),
-        (event(op="t"), "unsupported_op:t"),
+        (event(op="t", after=row), "unsupported_op:t"),
         (event(op="x", after=row), "unsupported_op:x"),
         (event(after=7), "undecodable:`after` is no JSON object"),
         (event(after=[row]), "undecodable:`after` is no JSON object"),
