@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 from isotherm.runtime import clock
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.queries.queries import Queries
-from isotherm_ingest.query_config import Emit
+from isotherm_ingest.query_config import Emit, Query
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.upsert import Upsert
+from support.changes import Source
 from support.ingest_lab import Lab
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -28,6 +29,9 @@ STREAMS = r"""
     envelope: none
     columns: {sensor: STRING, at: TIMESTAMP(ms), celsius: DOUBLE}
     partition_by: [days(at)]
+  - topics: NS\.public\.orders
+    table: NS.orders
+    mode: changelog
 queries:
   - table: NS.minutes
     key: [minute, sensor]
@@ -322,3 +326,25 @@ def test_windows_are_sent_once_they_are_final_and_again_where_they_change(lab: L
     assert sorted(rows[:3]) == final
     assert (2, 9.0) in rows[3:]
     assert (1, 4.0) not in rows
+
+
+def test_a_truncate_of_a_source_touches_every_row(lab: Lab) -> None:
+    query = Query(
+        table=f"{lab.name}.paid",
+        key=("id",),
+        sql=f"SELECT id, max_by(name, _offset) AS name FROM {lab.name}.orders "
+        f"WHERE _offset > coalesce((SELECT max(_offset) FROM {lab.name}.orders WHERE _op = 't'), -1) GROUP BY id",
+        changes={f"{lab.name}.orders": "SELECT id FROM changes"},
+    )
+    lab.config = lab.config.model_copy(update={"queries": (query,)})
+    lab.make_topics("orders")
+    source = Source("orders")
+    lab.send("orders", source.insert(1), source.insert(2))
+    lab.ingest()
+    queries = queries_of(lab)
+    queries.turn(0)
+    assert {1: "n1", 2: "n2"} == {row["id"]: row["name"] for row in lab.rows("paid")}
+    lab.send("orders", source.truncate(), source.insert(2, name="new"))
+    lab.ingest()
+    queries.turn(1_000)
+    assert {2: "new"} == {row["id"]: row["name"] for row in lab.rows("paid")}

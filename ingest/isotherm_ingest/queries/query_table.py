@@ -102,7 +102,7 @@ class QueryTable:
         if why and now is not None and now.head is not None:
             self._log.warning("query_computed_anew", why=why)
         since = Progress() if why or was is None else was
-        touched = self._reader.touched(session, since, sources, now if why else None)
+        touched = self._reader.touched(session, since, sources, now, anew=bool(why))
         try:
             is_written = self._computed(session, touched, now, told, reached)
         finally:

@@ -6,6 +6,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
+from isotherm_ingest.decode.debezium_schema import TRUNCATE
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.queries.progress import Progress, SourceNow, new_rows
 from isotherm_ingest.query_config import Query
@@ -17,7 +18,9 @@ from isotherm_ingest.tables.offset_vector import Source
 CHANGES = "changes"
 """A view of the session of the queries' thread."""
 MODE = "query"
-_PLACE = {name for name, own in CHANGELOG_COLUMNS.items() if own.field in {"topic", "partition", "offset"}}
+_PLACE = {
+    name for name, own in CHANGELOG_COLUMNS.items() if own.field in {"op", "topic", "partition", "offset"}
+}
 
 
 def tokens_of(pipeline: str) -> str:
@@ -113,9 +116,23 @@ class QueryReader:
         return keys.select(*map(quoted, self._query.key))
 
     def touched(
-        self, session: SparkSession, since: Progress, sources: list[SourceNow], old: TableNow | None
+        self,
+        session: SparkSession,
+        since: Progress,
+        sources: list[SourceNow],
+        table: TableNow | None,
+        *,
+        anew: bool,
     ) -> DataFrame:
-        """The keys that changes touch; with `old` also those of all rows that the table has."""
+        """The keys that changes touch.
+
+        Args:
+            session: of the thread.
+            since: what the query has seen.
+            sources: the tables that it reads.
+            table: its own, as it is.
+            anew: whether all rows that it has are touched, too. A truncate of a source touches them in any case: it names no key.
+        """
         key = [quoted(name) for name in self._query.key]
         found: list[DataFrame] = []
         for one in sources:
@@ -126,7 +143,8 @@ class QueryReader:
             rows = session.sql(f"SELECT * FROM {self._lake.spark_name(one.name)} WHERE {condition}")  # noqa: S608 (quoted)
             rows.createOrReplaceTempView(CHANGES)
             found.append(self._keys(session, one.name, sql))
-        if old is not None and old.head is not None and set(self._query.key) <= old.columns.keys():
+            anew = anew or bool(rows.where(f"`_op` = '{TRUNCATE}'").head(1))
+        if anew and table is not None and set(self._query.key) <= table.columns.keys():
             found.append(
                 session.sql(f"SELECT {', '.join(key)} FROM {self._lake.spark_name(self._query.table)}")  # noqa: S608 (quoted)
             )
