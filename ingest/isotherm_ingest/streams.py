@@ -258,7 +258,9 @@ class StreamsConfig(_Renamed):
     pipeline: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
     """Stable id of this job. It is part of every token: under another one, ingest starts from the beginning."""
     catalog: LakeConfig
+    """Where the tables are."""
     kafka: BrokerConfig
+    """Where the changes are, and where events and dead letters go."""
     every: Span = "1m"
     """How often topics are read, where something waits in them. Longer makes larger files and fewer snapshots."""
     batch_messages: int = Field(100_000, ge=1)
@@ -273,6 +275,7 @@ class StreamsConfig(_Renamed):
     registry: RegistryConfig | None = None
     """Where the schemas of Avro are, which `format: avro` of a stream needs."""
     spark: SparkSettings = SparkSettings()
+    """The session that reads, writes and computes."""
     http: PortConfig = PortConfig(port=9465)
     """Where /metrics of the driver is."""
     streams: tuple[Stream, ...] = Field(min_length=1)
