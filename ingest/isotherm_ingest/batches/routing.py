@@ -117,7 +117,7 @@ class Routing:
             RegistryAwayError: a schema cannot be asked for now. What was learned is kept, too.
         """
         waits: NotKnownYetError | None = None
-        for (topic, number), value, key in samples:
+        for (topic, number), (value, key) in self._best(samples).items():
             if (topic, number) in self._routes:
                 continue
             try:
@@ -142,6 +142,21 @@ class Routing:
                     f"{topic} brings more than {NEW_AT_ONCE} new schemas at once, or {NEW_COST_AT_ONCE} columns in them: fewer "
                     "messages are read"
                 )
+
+    def _best(self, samples: Collection[Sample]) -> dict[Named, tuple[str, str | None]]:
+        """Of each kind of messages one sample: of those of several tasks, if there is any, one that says all.
+
+        What it does not say, as the table of its source, all messages of its kind would be refused for.
+        """
+        found: dict[Named, tuple[str, str | None]] = {}
+        for one, value, key in samples:
+            if one not in found:
+                found[one] = value, key
+            elif (stream := self._config.stream_of(one[0])) is not None:
+                form = self._format(one[0], stream)
+                if not form.says_all(found[one][0]) and form.says_all(value):
+                    found[one] = value, key
+        return found
 
     def _costs(self, met: Collection[Named]) -> Counter[str]:
         """Of each topic, what the schemas of some messages cost to decode, in columns."""

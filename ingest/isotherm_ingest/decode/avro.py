@@ -16,7 +16,14 @@ from isotherm_ingest.decode import avro_columns
 from isotherm_ingest.decode.avro_kinds import column_of
 from isotherm_ingest.decode.avro_schema import Node, parsed
 from isotherm_ingest.decode.avro_values import BadDatumError, reader
-from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column, checked, document_schema, source_of
+from isotherm_ingest.decode.debezium_schema import (
+    ChangeSchema,
+    Column,
+    checked,
+    document_schema,
+    names_a_table,
+    source_of,
+)
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 from isotherm_ingest.decode.kinds import SchemaError
 
@@ -83,6 +90,7 @@ class Avro:
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
         """The ids, with what the driver must know of the source; or the ids alone, where their schemas are not known yet."""
+        found: Sample | None = None
         for value, key, headers in messages:
             identity, body, _ = self.apart(value, key, headers)
             ids = _ids(identity)
@@ -91,10 +99,20 @@ class Avro:
             if not _may_be_read(self.schemas[ids[0]], self.has_envelope):
                 return json.dumps({"ids": ids, "source": None}), None  # the driver says why
             (text,) = _texts(self.schemas[ids[0]], self.has_envelope, [body])
-            source = json.loads(text)["payload"].get("source") if text else None
-            if text and (not self.has_envelope or isinstance(source, dict)):
-                return json.dumps({"ids": ids, "source": source}), None
-        return None
+            payload = json.loads(text)["payload"] if text else {}
+            if payload.get("op") is None:
+                continue
+            source = payload.get("source")
+            one = json.dumps({"ids": ids, "source": source}), None
+            if not self.has_envelope or names_a_table(source):
+                return one
+            found = found or one
+        return found
+
+    def says_all(self, value: str) -> bool:
+        """Whether it names a table, or asks for what nobody has read by yet."""
+        told = json.loads(value)
+        return not self.has_envelope or "source" not in told or names_a_table(told["source"])
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether their schema is one of Debezium's own, and no change's."""

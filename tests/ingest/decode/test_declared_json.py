@@ -331,7 +331,7 @@ def test_changes_with_keys_of_other_columns_are_of_another_kind():
     assert [form.schema(*one.sample()).key for one in found] == [("id",), ("id", "part"), (), ()]
 
 
-def test_what_says_no_source_is_no_sample_of_changes():
+def test_of_changes_the_sample_is_one_that_says_its_source():
     form = DeclaredJson((("id", "BIGINT"),))
     (group,) = groups(form, b"x", {"id": 1}, {"op": "c", "after": {}}, event(after={"id": 1}))
 

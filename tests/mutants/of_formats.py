@@ -1,0 +1,38 @@
+"""Mistakes in ingest: what messages of each format say, and what may be learned from them."""
+
+from mutants.mutant import Mutant
+
+ROUTING = "isotherm_ingest/batches/routing.py"
+AVRO = "isotherm_ingest/decode/avro.py"
+OF_GARBAGE = "ingest/batches/test_garbage_sources.py::"
+
+MUTANTS = (
+    Mutant(
+        "a source that is garbage in one task speaks for the good ones of another",
+        ROUTING,
+        "if not form.says_all(found[one][0]) and form.says_all(value):",
+        "if False:",
+        OF_GARBAGE + "test_a_garbage_source_is_a_dead_letter_alone",
+    ),
+    Mutant(
+        "a source that is garbage in the first group of a task speaks for those behind it",
+        "isotherm_ingest/workers/decoding.py",
+        "self._samples[route] = not is_whole",
+        "self._samples[route] = False",
+        OF_GARBAGE + "test_a_garbage_source_is_a_dead_letter_alone",
+    ),
+    Mutant(
+        "an Avro message whose source is garbage speaks for those beside it",
+        AVRO,
+        "if not self.has_envelope or names_a_table(source):",
+        "if True:",
+        OF_GARBAGE + "test_a_garbage_source_is_a_dead_letter_alone",
+    ),
+    Mutant(
+        "a table is named for a source that says none",
+        "isotherm_ingest/batches/table_names.py",
+        "if is_nameless or not",
+        "if not",
+        OF_GARBAGE + "test_a_garbage_source_is_a_dead_letter_alone",
+    ),
+)
