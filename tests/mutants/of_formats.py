@@ -35,4 +35,11 @@ MUTANTS = (
         "if not",
         OF_GARBAGE + "test_a_garbage_source_is_a_dead_letter_alone",
     ),
+    Mutant(
+        "an old row that has nothing but defaults deletes another row, where one is bytes",
+        "isotherm_ingest/decode/avro_kinds.py",
+        'return base64.b64encode(default.encode("latin-1", "replace")).decode()',
+        "return None",
+        "ingest/decode/test_avro.py::test_an_old_row_that_has_nothing_but_defaults_deletes_no_other_row",
+    ),
 )

@@ -169,12 +169,18 @@ def names_a_table(source: Any) -> bool:
 
 
 def _column(field: dict[str, Any]) -> Column:
-    kind, default = kind_of(field), field.get("default")
-    if default is not None and (kind.text == "JSON" or not isinstance(default, str)):
-        default = json.dumps(default, separators=(",", ":"))
-    if default is not None and not _is_text(default):
-        default = None
+    kind = kind_of(field)
+    default = text_of_default(kind, field.get("default"))
     return Column(name_of_column(field["field"]), kind, bool(field.get("optional")), default)
+
+
+def text_of_default(kind: Kind, default: object) -> str | None:
+    """The text that a message has for a default, which is JSON; None where that is null, or no text at all."""
+    if default is None:
+        return None
+    if kind.text == "JSON" or not isinstance(default, str):
+        default = json.dumps(default, separators=(",", ":"), ensure_ascii=False)
+    return default if _is_text(default) else None
 
 
 def _is_schema_first(value: str) -> bool:

@@ -313,3 +313,42 @@ def test_a_field_tells_the_names_that_it_had():
         bad = {"type": "record", "name": "r", "fields": [{**fields[1], "aliases": aliases}]}
         with pytest.raises(SchemaError):
             form_of(bad, envelope=False).schema('{"ids":[1]}', None)
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value", "other"),
+    [
+        (DECIMAL, "d\u00ff", b"d\xff", b"d"),
+        ({"type": "fixed", "name": "f", "size": 2}, "\0\u00e9", b"\0\xe9", b"ab"),
+        ("bytes", "", b"", b"a"),
+        ({"type": "enum", "name": "e", "symbols": ["NEW", "OLD"]}, "OLD", "OLD", "NEW"),
+        ({"type": "array", "items": ["null", "string"]}, ["a", "é"], ["a", "é"], ["a"]),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], [b"\xff"], []),
+        ({"type": "map", "values": "long"}, {"a": 1}, {"a": 1}, {"a": 2}),
+        (
+            {"type": "record", "name": "i", "fields": [{"name": "a", "type": "bytes"}, {"name": "b", "type": "int"}]},
+            {"a": "x", "b": 5}, {"a": b"x", "b": 5}, {"a": b"y", "b": 5},
+        ),
+        ("string", "x", "x", "y"),
+        ("double", 7, 7.0, 8.5),
+        ("boolean", True, True, False),
+        (["long", "null"], 7, 7, 8),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 300], ids=["few", "many"])
+def test_an_old_row_that_has_nothing_but_defaults_deletes_no_other_row(kind, default, value, other, count):
+    """REPLICA IDENTITY DEFAULT, and a table by another column than the primary key."""
+    fields = [{"name": "id", "type": "long"}, {"name": "code", "type": "string"}]
+    schema = envelope_of([*fields, {"name": "x", "type": kind, "default": default}])
+    bare = json.loads(json.dumps(schema).replace('"logicalType"', '"meant"'))
+    old = [{"id": 7, "code": "", "x": one} for one in (value, other)]
+    values = [confluent(1, written(bare, change("d", one))) for one in old]
+    keys = [confluent(2, written(KEY, {"id": 7}))] * 2 * count
+    found = rows_of(form_of(schema, KEY), *values * count, keys=keys, key=("code",))
+
+    problems = [told["problem"] and told["problem"][:47] for _, told in found]
+    assert problems == ["no_row:the old row tells no more than the messa", None] * count
