@@ -4,6 +4,7 @@ from mutants.mutant import Mutant
 
 ROUTING = "isotherm_ingest/batches/routing.py"
 AVRO = "isotherm_ingest/decode/avro.py"
+MACRO = 'f"CREATE MACRO {macro}"'
 OF_GARBAGE = "ingest/batches/test_garbage_sources.py::"
 
 MUTANTS = (
@@ -41,5 +42,13 @@ MUTANTS = (
         'return base64.b64encode(default.encode("latin-1", "replace")).decode()',
         "return None",
         "ingest/decode/test_avro.py::test_an_old_row_that_has_nothing_but_defaults_deletes_no_other_row",
+    ),
+    Mutant(
+        "a decimal of sixteen digits and an exponent is the double that is near it",
+        "isotherm_ingest/decode/database.py",
+        MACRO,
+        "\"CREATE MACRO \" + macro.replace('|[0-9.]{16}[eE]', '')",
+        "ingest/decode/test_declared_json.py::"
+        "test_a_decimal_is_exact_however_many_digits_and_whatever_exponent_it_has",
     ),
 )
