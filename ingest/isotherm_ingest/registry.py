@@ -23,6 +23,9 @@ from isotherm_ingest.stream_formats import RegistryConfig
 UNKNOWN_FOR_S = 300.0
 """So long an id that the registry does not know is asked for again. Replicas are seconds behind; a person who restores a
 registry, or finds that the address is another one's, needs minutes. Meanwhile the topic waits."""
+FORGOTTEN_AFTER_S = 3_600.0
+"""An id that nobody wants for so long is a new one when it is wanted again: then it may be one that was just given. Longer than
+most windows, or it would be waited for in each of them."""
 MAX_UNKNOWN = 10_000
 """Ids of which it is remembered since when they are unknown; garbage may have any."""
 TIMEOUT_S = 5.0
@@ -51,6 +54,10 @@ class NotKnownYetError(RegistryAwayError):
     """The registry answers, and does not know this id; others it may know."""
 
 
+class StillUnknownError(SchemaError):
+    """The registry has not known an id for so long that nobody waits for it; some day it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The newest version of a subject."""
@@ -77,7 +84,8 @@ class Registry:
         self._config = config
         self._monotonic_s = monotonic_s
         self._schemas: dict[int, str] = {}
-        self._unknown_since_s: dict[int, float] = {}
+        self._unknown_s: dict[int, tuple[float, float]] = {}
+        """Of ids since when they are unknown, and when they were asked for last; those that were asked for last come last."""
         self._patience = Patience("the registry", TIMEOUT_S)
         self._silent_until_s = float("-inf")
 
@@ -86,11 +94,11 @@ class Registry:
 
         Raises:
             RegistryAwayError: ask again later.
-            SchemaError: there is none, for all that we know.
+            SchemaError: there is none, for all that we know (`StillUnknownError`), or none that is read.
         """
         if number not in self._schemas:
             self._schemas[number] = self._asked(number)
-            self._unknown_since_s.pop(number, None)
+            self._unknown_s.pop(number, None)
         return self._schemas[number]
 
     def _asked(self, number: int) -> str:
@@ -143,14 +151,18 @@ class Registry:
     def _is_unknown(self, number: int) -> None:
         """Raise what follows from that the registry does not know an id."""
         now_s = self._monotonic_s()
-        while len(self._unknown_since_s) >= MAX_UNKNOWN:
-            del self._unknown_since_s[next(iter(self._unknown_since_s))]
-        for_s = now_s - self._unknown_since_s.setdefault(number, now_s)
+        since_s, asked_s = self._unknown_s.pop(number, (now_s, now_s))
+        if now_s - asked_s >= FORGOTTEN_AFTER_S:
+            since_s = now_s
+        while len(self._unknown_s) >= MAX_UNKNOWN:
+            del self._unknown_s[next(iter(self._unknown_s))]
+        self._unknown_s[number] = since_s, now_s
+        for_s = now_s - since_s
         if for_s < UNKNOWN_FOR_S:
             raise NotKnownYetError(
                 f"the registry does not know {_called(number)}; its messages wait {UNKNOWN_FOR_S - for_s:.0f} s more for it"
             )
-        raise SchemaError(f"the registry has not known {_called(number)} for {for_s:.0f} s")
+        raise StillUnknownError(f"the registry has not known {_called(number)} for {for_s:.0f} s")
 
     @property
     def _url(self) -> str:

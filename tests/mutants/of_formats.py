@@ -51,4 +51,18 @@ MUTANTS = (
         "ingest/decode/test_declared_json.py::"
         "test_a_decimal_is_exact_however_many_digits_and_whatever_exponent_it_has",
     ),
+    Mutant(
+        "an id that a stray message had days ago is not waited for",
+        "isotherm_ingest/registry.py",
+        "if now_s - asked_s >= FORGOTTEN_AFTER_S:",
+        "if False:",
+        "ingest/test_registry.py::test_an_id_that_was_wanted_long_ago_has_its_time_again",
+    ),
+    Mutant(
+        "the id that is wanted loses its time to others",
+        "isotherm_ingest/registry.py",
+        "self._unknown_s[number] = since_s, now_s",
+        "self._unknown_s = {number: (since_s, now_s), **self._unknown_s}",
+        "ingest/test_registry.py::test_very_many_unknown_ids_forget_none_that_is_wanted_now",
+    ),
 )
