@@ -5,6 +5,8 @@ from mutants.mutant import Mutant
 ROUTING = "isotherm_ingest/batches/routing.py"
 AVRO = "isotherm_ingest/decode/avro.py"
 MACRO = 'f"CREATE MACRO {macro}"'
+SCHEMAS = "isotherm_ingest/batches/schemas.py"
+OF_AVRO_STREAMS = "ingest/batches/test_avro_streams.py::"
 OF_GARBAGE = "ingest/batches/test_garbage_sources.py::"
 
 MUTANTS = (
@@ -64,5 +66,27 @@ MUTANTS = (
         "self._unknown_s[number] = since_s, now_s",
         "self._unknown_s = {number: (since_s, now_s), **self._unknown_s}",
         "ingest/test_registry.py::test_very_many_unknown_ids_forget_none_that_is_wanted_now",
+    ),
+    Mutant(
+        "a delete that has nothing but its key is lost while a replica of the registry is behind",
+        SCHEMAS,
+        "if not place or needs_key or deletes:",
+        "if not place or needs_key:",
+        OF_AVRO_STREAMS + "test_a_delete_that_has_nothing_but_its_key_waits_for_the_schema_of_it",
+    ),
+    Mutant(
+        "a delete behind messages that need no key is lost while a replica is behind",
+        AVRO,
+        'return bool(told["deletes"])',
+        "return True",
+        OF_AVRO_STREAMS + "test_a_delete_waits_also_where_it_comes_in_a_later_group_or_another_task",
+    ),
+    Mutant(
+        "an id that was unknown for five minutes is no key until a restart",
+        SCHEMAS,
+        "_keep(self._no_keys, topic, number, isinstance(err, StillUnknownError))",
+        "_keep(self._no_keys, topic, number, False)",
+        OF_AVRO_STREAMS
+        + "test_an_id_of_keys_that_was_unknown_for_long_is_one_as_soon_as_the_registry_knows_it",
     ),
 )

@@ -94,10 +94,13 @@ class Avro:
         for value, key, headers in messages:
             identity, body, _ = self.apart(value, key, headers)
             ids = _ids(identity)
-            if any(one not in self.schemas for one in ids):
+            if ids[0] not in self.schemas:
                 return json.dumps({"ids": ids}), None
             if not _may_be_read(self.schemas[ids[0]], self.has_envelope):
                 return json.dumps({"ids": ids, "source": None}), None  # the driver says why
+            if any(one not in self.schemas for one in ids):
+                bodies = [body, *(self.apart(*one)[1] for one in messages)]
+                return json.dumps({"ids": ids, "deletes": self._have_deletes_by_key(ids[0], bodies)}), None
             (text,) = _texts(self.schemas[ids[0]], self.has_envelope, [body])
             payload = json.loads(text)["payload"] if text else {}
             if payload.get("op") is None:
@@ -109,9 +112,16 @@ class Avro:
             found = found or one
         return found
 
+    def _have_deletes_by_key(self, number: int, bodies: Sequence[bytes]) -> bool:
+        """Whether one of these messages is a delete that has nothing but its key."""
+        texts = _texts(self.schemas[number], self.has_envelope, bodies)
+        return any(_DELETE in one and json.loads(one)["payload"].get("before") is None for one in texts)
+
     def says_all(self, value: str) -> bool:
-        """Whether it names a table, or asks for what nobody has read by yet."""
+        """Whether it names a table; or asks for what nobody has read by yet, or needs what it asks for."""
         told = json.loads(value)
+        if "deletes" in told:
+            return bool(told["deletes"])
         return not self.has_envelope or "source" not in told or names_a_table(told["source"])
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
@@ -126,6 +136,11 @@ class Avro:
         """Ids of the schemas that a sample asks for; None where it asks for none, but says its source."""
         told = json.loads(sample)
         return None if "source" in told else told["ids"]
+
+    def has_deletes(self, sample: str) -> bool | None:
+        """Whether messages like a sample that asks for the schema of their keys need it; None where nobody could tell yet."""
+        deletes: bool | None = json.loads(sample).get("deletes")
+        return deletes
 
     def with_schemas(self, schemas: Mapping[int, str], no_keys: Collection[int] = ()) -> "Avro":
         """The same, which knows these schemas, and ids of keys that are none."""
