@@ -7,6 +7,8 @@ AVRO = "isotherm_ingest/decode/avro.py"
 MACRO = 'f"CREATE MACRO {macro}"'
 SCHEMAS = "isotherm_ingest/batches/schemas.py"
 OF_AVRO_STREAMS = "ingest/batches/test_avro_streams.py::"
+COLUMNS = "isotherm_ingest/decode/avro_columns.py"
+OF_AVRO = "ingest/decode/test_avro_values.py::"
 OF_GARBAGE = "ingest/batches/test_garbage_sources.py::"
 
 MUTANTS = (
@@ -88,5 +90,40 @@ MUTANTS = (
         "_keep(self._no_keys, topic, number, False)",
         OF_AVRO_STREAMS
         + "test_an_id_of_keys_that_was_unknown_for_long_is_one_as_soon_as_the_registry_knows_it",
+    ),
+    Mutant(
+        "lists in lists take a worker's time and memory, twice with each level",
+        COLUMNS,
+        "_levels(node) <= MAX_DEPTH",
+        "True",
+        OF_AVRO + "test_what_would_take_gigabytes_to_read_at_once_is_read_one_by_one",
+    ),
+    Mutant(
+        "a record of sixteen thousand fields takes a worker eleven gigabytes",
+        COLUMNS,
+        "return 0 < len(node.names) <= MAX_FIELDS",
+        "return 0 < len(node.names)",
+        OF_AVRO + "test_what_would_take_gigabytes_to_read_at_once_is_read_one_by_one",
+    ),
+    Mutant(
+        "messages of nulls take a worker a thousand times their bytes",
+        COLUMNS,
+        "return MOST_BYTES // max(_width(node), 1)",
+        "return 10_000_000",
+        OF_AVRO + "test_what_would_take_gigabytes_to_read_at_once_is_read_one_by_one",
+    ),
+    Mutant(
+        "attributes of a schema are copied wherever their record is named",
+        "isotherm_ingest/decode/avro_schema.py",
+        "return {name: schema[name] for name in SAID if name in schema}",
+        "return dict(schema)",
+        "ingest/decode/test_avro_schema.py::test_attributes_that_mean_nothing_are_not_kept",
+    ),
+    Mutant(
+        "messages of nulls are all read together",
+        AVRO,
+        "for first in range(0, len(bodies), size)][::-1]",
+        "for size in [len(bodies) or 1] for first in range(0, len(bodies), size)][::-1]",
+        OF_AVRO + "test_messages_of_nulls_take_no_memory_that_nobody_sent",
     ),
 )

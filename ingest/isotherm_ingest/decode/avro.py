@@ -264,7 +264,8 @@ def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[byt
         return [_one(read, paths, around, body) for body in bodies]
 
     found: list[bytes] = []
-    left = [bodies]
+    size = avro_columns.at_once(node)
+    left = [bodies[first : first + size] for first in range(0, len(bodies), size)][::-1]
     while left:
         some = left.pop()
         if len(some) <= FEW:

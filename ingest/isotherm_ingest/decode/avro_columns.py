@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.avro_schema import Node, walk
+from isotherm_ingest.decode.avro_schema import Node, walk, written_length
 from isotherm_ingest.decode.avro_values import MOST_GROWTH as NAMES_GROWTH
 from isotherm_ingest.decode.avro_values import ROOM, longest_names
 from isotherm_ingest.decode.database import ask
+from isotherm_ingest.decode.kinds import MAX_DEPTH
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ MOST_FIXED = 1024
 """Bytes of a fixed: DataFusion takes as many for each null."""
 MOST_GROWTH = 64
 """Bytes in Arrow for each byte of an item in a list."""
+MAX_TYPES, MAX_FIELDS = 4_000, 2_000
+"""Of a schema, without its unions and nulls, and of one record in it. DuckDB's memory grows with the square of a record's fields:
+one of 2,000 takes half a gigabyte, one of 16,000 eleven. Tables have 2,000 columns at most, in two images."""
+MAX_WRITTEN = 256 * 1024
+"""Characters of all names of fields and symbols, which are in the statement: of an enum, in each place where it is named."""
+MOST_BYTES = 64 * 1024 * 1024
+"""In Arrow, of messages that are read together and have the shortest values: a null takes as many bytes as its type has."""
 _NOT_IN_MAPS = {"bytes", "fixed", "enum", "record", "array", "map"}
 _RUBBISH = b"\xff" * 32
 """No number ends here."""
@@ -42,17 +50,39 @@ _MAGIC, _SYNC = b"Obj\x01", bytes(16)
 
 
 def can_read(node: Node) -> bool:
-    """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, and no lists
-    of a byte that Arrow, or the text, has hundreds for.
+    """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, no lists
+    of a byte that Arrow, or the text, has hundreds for; and nothing that DuckDB takes gigabytes to plan.
     """
-    return node.type == "record" and longest_names(node) <= ROOM and all(map(_is_read, walk(node)))
+    if node.type != "record" or longest_names(node) > ROOM or at_once(node) < BATCH_ROWS:
+        return False
+    nodes = list(walk(node))
+    types = sum(one.type not in {"union", "null"} for one in nodes)
+    written = sum(written_length(one.names) for one in nodes)
+    return (
+        types <= MAX_TYPES
+        and written <= MAX_WRITTEN
+        and _levels(node) <= MAX_DEPTH
+        and all(map(_is_read, nodes))
+    )
+
+
+def at_once(node: Node) -> int:
+    """How many messages of a schema may be read together."""
+    return MOST_BYTES // max(_width(node), 1)
+
+
+def _levels(node: Node) -> int:
+    """Lists in lists: DuckDB plans for each of them twice what is in it."""
+    return max(map(_levels, node.inner), default=0) + (node.type == "array")
 
 
 def _is_read(node: Node) -> bool:
     match node.type:
         case "union":
             return node.is_nullable
-        case "record" | "enum":
+        case "record":
+            return 0 < len(node.names) <= MAX_FIELDS
+        case "enum":
             return bool(node.names)
         case "fixed":
             return 0 < node.size <= MOST_FIXED
