@@ -120,10 +120,10 @@ MUTANTS = (
         "ingest/decode/test_avro_schema.py::test_attributes_that_mean_nothing_are_not_kept",
     ),
     Mutant(
-        "messages of nulls are all read together",
-        AVRO,
-        "for first in range(0, len(bodies), size)][::-1]",
-        "for size in [len(bodies) or 1] for first in range(0, len(bodies), size)][::-1]",
-        OF_AVRO + "test_messages_of_nulls_take_no_memory_that_nobody_sent",
+        "of Avro nobody is told that a null list may be an unchanged one",
+        "isotherm_ingest/decode/avro_kinds.py",
+        "return tells_items(kind, str(name))",
+        "return tells_items(kind, None)",
+        "ingest/decode/test_avro.py::test_whether_a_null_list_may_be_an_unchanged_one_is_told_as_of_json",
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from isotherm_ingest.decode.avro_schema import Node
 from isotherm_ingest.decode.debezium_schema import Column, name_of_column, text_of_default
 from isotherm_ingest.decode.declared_types import declared
-from isotherm_ingest.decode.kinds import MAX_DEPTH, Kind, kind_of, list_of
+from isotherm_ingest.decode.kinds import MAX_DEPTH, Kind, kind_of, list_of, tells_items
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _CONNECT = {
@@ -17,6 +17,7 @@ _CONNECT = {
     "double": "double",
     "bytes": "bytes",
     "fixed": "bytes",
+    "string": "string",
 }
 _INSTANTS = {
     "timestamp-millis": "TIMESTAMP(ms)",
@@ -28,7 +29,6 @@ _MEANT = {
     **{f"local-{name}": kind.replace("TIMESTAMP", "TIMESTAMP_NTZ") for name, kind in _INSTANTS.items()},
 }
 """By logical type. Connect's own Timestamp has one, too, and is none of an instant: its name comes first."""
-_TOLD = {"string", "bytes", "int", "long"}
 
 
 def column_of(name: str, node: Node, default: object = None, aliases: tuple[str, ...] = ()) -> Column:
@@ -92,13 +92,20 @@ def kind_of_node(node: Node, depth: int = 0) -> Kind:
         item = one.inner[0]
         if depth >= MAX_DEPTH:
             return kind_of({"type": "map"})
-        return list_of(
-            kind_of_node(item, depth + 1),
-            tells=item.plain.type in _TOLD and "logicalType" not in item.plain.said,
-        )
+        return list_of(kind_of_node(item, depth + 1), tells=_tells(item))
     if one.type in {"string", "enum"}:
         return kind_of({"type": "string", "name": name})
     return kind_of({"type": _CONNECT.get(one.type, "map"), "name": name})
+
+
+def _tells(item: Node) -> bool:
+    """Whether Debezium has a placeholder for lists of a type, by what Connect says of it."""
+    said = {**item.said, **item.plain.said}
+    name = said.get("connect.name")
+    kind = str(said.get("connect.type", _CONNECT.get(item.plain.type)))
+    if name is None:
+        return tells_items(kind, None) and "logicalType" not in said
+    return tells_items(kind, str(name))
 
 
 def _decimal(scale: object, precision: object) -> Kind:

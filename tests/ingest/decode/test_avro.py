@@ -10,7 +10,7 @@ import pytest
 
 from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.debezium_messages import decoder
-from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.decode.kinds import SchemaError, kind_of
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, Sorter
 from support.avro import ENVELOPE, KEY, change, confluent, envelope_of, written
@@ -352,3 +352,38 @@ def test_an_old_row_that_has_nothing_but_defaults_deletes_no_other_row(kind, def
 
     problems = [told["problem"] and told["problem"][:47] for _, told in found]
     assert problems == ["no_row:the old row tells no more than the messa", None] * count
+
+
+@pytest.mark.parametrize(
+    ("connect", "avro", "tells"),
+    [
+        ({"type": "int16"}, {"type": "int", "connect.type": "int16"}, False),
+        ({"type": "int32"}, "int", True),
+        ({"type": "int64"}, "long", True),
+        ({"type": "string"}, "string", True),
+        ({"type": "bytes"}, "bytes", True),
+        ({"type": "boolean"}, "boolean", False),
+        ({"type": "float32"}, "float", False),
+        *(
+            ({"type": connect, "name": name}, {"type": avro, "connect.name": name}, tells)
+            for connect, avro, name, tells in (
+                ("string", "string", "io.debezium.time.ZonedTimestamp", False),
+                ("int64", "long", "io.debezium.time.MicroTimestamp", False),
+                ("int64", "long", "io.debezium.time.MicroTime", False),
+                ("string", "string", "io.debezium.data.Enum", False),
+                ("string", "string", "io.debezium.data.Json", True),
+                ("string", "string", "io.debezium.data.Uuid", True),
+                ("int32", "int", "io.debezium.time.Date", True),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_whether_a_null_list_may_be_an_unchanged_one_is_told_as_of_json(connect, avro, tells):
+    """Else nobody says `unchanged_values_not_told`, and the mirror has null for what it had."""
+    fields = [{"name": "x", "type": ["null", {"type": "array", "items": ["null", avro]}]}]
+    form = form_of({"type": "record", "name": "r", "fields": fields}, envelope=False)
+    (column,) = form.schema('{"ids":[1]}', None).columns
+
+    assert kind_of({"type": "array", "items": connect}).tells is tells
+    assert column.kind.tells is tells
