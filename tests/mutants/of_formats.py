@@ -126,4 +126,18 @@ MUTANTS = (
         "return tells_items(kind, None)",
         "ingest/decode/test_avro.py::test_whether_a_null_list_may_be_an_unchanged_one_is_told_as_of_json",
     ),
+    Mutant(
+        "one symbol that is none has thousands of messages read again",
+        COLUMNS,
+        "ELSE '{no_symbol}' END",
+        "ELSE error('{no_symbol}') END",
+        OF_AVRO + "test_a_symbol_that_is_none_has_no_other_message_read_again",
+    ),
+    Mutant(
+        "a symbol that is none is a text that nobody wrote",
+        COLUMNS,
+        "pc.if_else(is_none, None, found).to_pylist()",
+        "found.to_pylist()",
+        OF_AVRO + "test_what_is_no_value_is_refused_also_where_a_reader_would_make_something_of_it",
+    ),
 )

@@ -271,7 +271,11 @@ def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[byt
         if len(some) <= FEW:
             found += [_one(read, paths, around, body) for body in some]
             continue
-        found += (good := avro_columns.texts(node, paths, around, some))
+        good = avro_columns.texts(node, paths, around, some)
+        found += [
+            _one(read, paths, around, body) if text is None else text
+            for text, body in zip(good, some, strict=False)  # perhaps of the first ones only
+        ]
         if rest := some[len(good) :]:  # one of the next few is none
             few = min(max(len(rest) // 2, 1), avro_columns.BATCH_ROWS)
             left += [rest[few:], rest[:few]]

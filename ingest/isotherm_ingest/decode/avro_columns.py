@@ -113,8 +113,10 @@ def _width(node: Node) -> int:
 
 def texts(
     node: Node, wanted: Sequence[Sequence[str]], around: tuple[str, str], bodies: Sequence[bytes]
-) -> list[bytes]:
+) -> list[bytes | None]:
     """The first messages as JSON, of some fields of their record; of the others nothing is known.
+
+    None stands for a message that took its own bytes, and may be none all the same.
 
     Args:
         node: the schema, which `can_read`.
@@ -123,7 +125,9 @@ def texts(
         bodies: the messages.
     """
     before, behind = map(literal_in_sql, around)
-    text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
+    # No producer knows it either. An error of DuckDB's would void the whole reading.
+    no_symbol = secrets.token_hex(MARK)
+    text = f"encode({before} || to_json({_object(node, wanted, no_symbol)})::VARCHAR || {behind})"
     batches: list[pa.RecordBatch] = []
     nonce = secrets.token_bytes(MARK - 8)
     marks = [nonce + number.to_bytes(8) for number in range(len(bodies))]
@@ -136,10 +140,12 @@ def texts(
     table = pa.Table.from_batches(batches)
     table = table.slice(0, _proved(table.column("mark"), marks))
     try:
-        made: list[bytes] = ask(f"SELECT {text} AS text FROM given", table)["text"].to_pylist()  # noqa: S608 (quoted)
+        found = ask(f"SELECT {text} AS text FROM given", table)["text"]  # noqa: S608 (quoted)
     except BaseException as err:  # noqa: BLE001 (told apart)
         _only_of_messages(err)
         return []
+    is_none = pc.match_substring(found, no_symbol.encode())
+    made: list[bytes | None] = pc.if_else(is_none, None, found).to_pylist()
     return made
 
 
@@ -250,16 +256,16 @@ def _zero(node: Node) -> bytes:
             return b"\0"
 
 
-def _object(node: Node, wanted: Sequence[Sequence[str]]) -> str:
-    """SQL of an object that has the wanted fields of the record."""
+def _object(node: Node, wanted: Sequence[Sequence[str]], no_symbol: str) -> str:
+    """SQL of an object that has the wanted fields of the record; `no_symbol` is in it for each symbol that is none."""
     packed = []
     for place, (name, one) in enumerate(node.fields().items()):
         if (name,) in map(tuple, wanted):
-            packed.append(f"{name_in_sql(name)} := {_json(one, f'c{place}', 0)}")
+            packed.append(f"{name_in_sql(name)} := {_json(one, f'c{place}', no_symbol)}")
         elif below := [tuple(path[1:]) for path in wanted if path[0] == name]:
             record = one.plain
             some = [
-                f"{name_in_sql(inner)} := {_json(field, f'c{place}.c{number}', 0)}"
+                f"{name_in_sql(inner)} := {_json(field, f'c{place}.c{number}', no_symbol)}"
                 for number, (inner, field) in enumerate(record.fields().items())
                 if (inner,) in below
             ]
@@ -269,7 +275,7 @@ def _object(node: Node, wanted: Sequence[Sequence[str]]) -> str:
     return f"struct_pack({', '.join(packed)})"
 
 
-def _json(node: Node, value: str, depth: int) -> str:
+def _json(node: Node, value: str, no_symbol: str, depth: int = 0) -> str:
     """SQL of a value as JSON has it: bytes in base64, fields and symbols under their names."""
     one = node.plain
     match one.type:
@@ -277,14 +283,16 @@ def _json(node: Node, value: str, depth: int) -> str:
             return f"base64({value}::BLOB)"
         case "enum":
             symbols, last = ", ".join(map(literal_in_sql, one.names)), len(one.names) - 1
-            symbol = f"CASE WHEN {value} BETWEEN 0 AND {last} THEN ([{symbols}])[{value} + 1] ELSE error('no symbol') END"
+            symbol = f"CASE WHEN {value} BETWEEN 0 AND {last} THEN ([{symbols}])[{value} + 1] ELSE '{no_symbol}' END"
             return f"CASE WHEN {value} IS NOT NULL THEN {symbol} END"
         case "array":
             item = f"x{depth}"
-            return f"list_transform({value}, lambda {item}: {_json(one.inner[0], item, depth + 1)})"
+            return (
+                f"list_transform({value}, lambda {item}: {_json(one.inner[0], item, no_symbol, depth + 1)})"
+            )
         case "record":
             fields = ", ".join(
-                f"{name_in_sql(name)} := {_json(field, f'{value}.c{place}', depth)}"
+                f"{name_in_sql(name)} := {_json(field, f'{value}.c{place}', no_symbol, depth)}"
                 for place, (name, field) in enumerate(one.fields().items())
             )
             return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({fields}) END"

@@ -194,6 +194,29 @@ def test_what_is_no_value_is_refused_also_where_a_reader_would_make_something_of
 
 
 @pytest.mark.parametrize(
+    ("kind", "before"),
+    [
+        (SYMBOLS := {"type": "enum", "name": "e", "symbols": ["A", "B"]}, b""),
+        (["null", SYMBOLS], b"\x02"),
+        ({"type": "array", "items": SYMBOLS}, b"\x02"),
+        ({"type": "record", "name": "i", "fields": [{"name": "e", "type": SYMBOLS}]}, b""),
+    ],
+    ids=str,
+)
+def test_a_symbol_that_is_none_has_no_other_message_read_again(kind, before):
+    """An error voids the whole reading: of ten thousand messages it was found in twelve times the time."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    end = b"\0" if "array" in str(kind) else b""
+    good, bad = (before + number(symbol) + end for symbol in (1, 2))
+    bodies = [good] * 500 + [bad] + [good] * 499
+    found = texts(parsed(json.dumps(schema)), [["a"]], ("", ""), bodies)
+
+    assert [place for place, text in enumerate(found) if text is None] == [500]
+    assert [json.loads(text) for text in found if text] == [alone(schema, good)] * 999
+    assert together(schema, bodies) == [alone(schema, body) for body in bodies]
+
+
+@pytest.mark.parametrize(
     ("kind", "body", "value"),
     [
         ("boolean", b"\x02", True),
