@@ -140,4 +140,11 @@ MUTANTS = (
         "found.to_pylist()",
         OF_AVRO + "test_what_is_no_value_is_refused_also_where_a_reader_would_make_something_of_it",
     ),
+    Mutant(
+        "unknown ids of a topic wait one after the other",
+        "isotherm_ingest/batches/driver.py",
+        "return 0 if isinstance(error, RegistryAwayError) else count_of(ranges)",
+        "return count_of(ranges)",
+        OF_AVRO_STREAMS + "test_a_topic_that_waits_for_the_registry_is_read_in_no_smaller_pieces",
+    ),
 )

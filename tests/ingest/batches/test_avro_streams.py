@@ -9,6 +9,7 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches import schemas as module
 from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError, StillUnknownError
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.workers.decoding import Decoding
@@ -331,3 +332,23 @@ def test_a_topic_whose_schemas_cannot_be_asked_for_waits_alone():
     assert list(pipeline.lake.tables) == ["lake.sensors"]
     assert pipeline.dead_letters.sent == []
     assert pipeline.sample("batches_failed_total") >= 2
+
+
+def test_a_topic_that_waits_for_the_registry_is_read_in_no_smaller_pieces():
+    """Or of its unknown ids each would wait by itself, for five minutes: a hundred of them for eight hours."""
+    pipeline, sizes = Pipeline(STREAMS.replace("http://registry", "http://127.0.0.1:1")), []
+    read = pipeline.session.read
+
+    def noted(spark, kafka, ranges, task):
+        sizes.append(count_of(ranges))
+        return read(spark, kafka, ranges, task)
+
+    pipeline.session.read = noted
+    pipeline.start()
+    pipeline.send(*(Message(ORDERS, offset, value=sample(1)) for offset in range(100)))
+    for _ in range(5):
+        pipeline.minute()
+    pipeline.driver.stop()
+
+    assert len(sizes) >= 4
+    assert set(sizes) == {100}
