@@ -32,6 +32,9 @@ TIMEOUT_S = 5.0
 """Of silence. An answer as a whole has four times that (`Patience`), however it trickles in."""
 SILENT_FOR_S = 15.0
 """So long nobody is asked after no answer came: the driver's one thread waits for it, and all topics with it."""
+SLOW_AFTER_S, SLOW_FOR_S, SLOW_SHARE = 0.2, 20.0, 0.25
+"""What answers take beyond the first is slow. After so many slow seconds nobody is asked, and this share of the time gives them
+back: a hundred ids of a registry that answers in five seconds each would hold all topics for eight minutes, in each batch."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
 MAX_ID = 2**31 - 1
@@ -48,6 +51,10 @@ _UNKNOWN_HERE = {"VersionNotFoundException", "ArtifactNotFoundException", "Conte
 
 class RegistryAwayError(RuntimeError):
     """No answer, or none that says anything of the schema."""
+
+
+class TooSlowError(RegistryAwayError):
+    """The registry answers so slowly that others would wait too long for what is asked of it."""
 
 
 class NotKnownYetError(RegistryAwayError):
@@ -88,6 +95,8 @@ class Registry:
         """Of ids since when they are unknown, and when they were asked for last; those that were asked for last come last."""
         self._patience = Patience("the registry", TIMEOUT_S)
         self._silent_until_s = float("-inf")
+        self._slow_s, self._slow_at_s = 0.0, monotonic_s()
+        """How slow it was, with what time has given back until when."""
 
     def schema(self, number: int) -> str:
         """The text of an Avro schema; below zero is a global id of Apicurio's (`decode.avro`).
@@ -176,11 +185,20 @@ class Registry:
             raise RegistryAwayError(
                 f"the registry did not answer a moment ago; it is asked again in {left_s:.0f} s"
             )
+        begun_s = self._monotonic_s()
+        self._slow_s = max(self._slow_s - SLOW_SHARE * (begun_s - self._slow_at_s), 0.0)
+        self._slow_at_s = begun_s
+        if self._slow_s >= SLOW_FOR_S:
+            raise TooSlowError(
+                f"the registry answers slowly, for {self._slow_s:.0f} s now; the rest is asked for later"
+            )
         try:
             return self._patience.within(lambda: _got(config, url))
         except OSError as err:  # those of requests, and of our patience
             self._silent_until_s = self._monotonic_s() + SILENT_FOR_S
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
+        finally:
+            self._slow_s += max(self._monotonic_s() - begun_s - SLOW_AFTER_S, 0.0)
 
 
 def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:

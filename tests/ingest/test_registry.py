@@ -18,6 +18,7 @@ from isotherm_ingest.registry import (
     Registry,
     RegistryAwayError,
     StillUnknownError,
+    TooSlowError,
 )
 from isotherm_ingest.stream_formats import RegistryConfig
 from support.avro import ENVELOPE
@@ -217,6 +218,52 @@ def test_very_many_unknown_ids_forget_none_that_is_wanted_now(server, monkeypatc
             client.schema(number)
     with pytest.raises(NotKnownYetError):
         client.schema(2)
+
+
+class SlowRegistry(FakeRegistry):
+    """One that answers after some seconds of a client's time."""
+
+    seconds, client = 4.9, None
+
+    def answer(self, request):
+        self.client.now_s += self.seconds
+        super().answer(request)
+
+
+@pytest.fixture
+def slow():
+    made = SlowRegistry()
+    made.client = Client(made)
+    yield made
+    made.close()
+
+
+def test_a_registry_that_answers_slowly_takes_a_share_of_the_time_and_not_all_of_it(slow):
+    """The driver's one thread waits for it, and all topics with it."""
+    client = slow.client
+    spent_s = 0.0
+    for turn in range(60):
+        begun_s = client.now_s
+        raised = set()
+        for number in range(100):
+            try:
+                client.schema(number)
+            except (RegistryAwayError, SchemaError) as err:
+                raised.add(type(err))
+        spent_s += client.now_s - begun_s
+
+        assert TooSlowError in raised
+        assert client.now_s - begun_s <= (10 if turn else 30)
+        client.now_s += 15
+    assert spent_s < 0.35 * (client.now_s - 1_000)
+
+    slow.seconds = 0.1
+    client.now_s += 120
+    asked = len(slow.asked)
+    for number in range(100):
+        with pytest.raises((NotKnownYetError, StillUnknownError)):
+            client.schema(number)
+    assert len(slow.asked) == asked + 100
 
 
 NOT_AN_ID = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'

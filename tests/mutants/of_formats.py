@@ -147,4 +147,19 @@ MUTANTS = (
         "return count_of(ranges)",
         OF_AVRO_STREAMS + "test_a_topic_that_waits_for_the_registry_is_read_in_no_smaller_pieces",
     ),
+    Mutant(
+        "a registry that answers slowly holds all topics",
+        "isotherm_ingest/registry.py",
+        "if self._slow_s >= SLOW_FOR_S:",
+        "if False:",
+        "ingest/test_registry.py::"
+        "test_a_registry_that_answers_slowly_takes_a_share_of_the_time_and_not_all_of_it",
+    ),
+    Mutant(
+        "of a slow registry the same ids are asked for again and again, and others never",
+        ROUTING,
+        "key=lambda one: self._asked.get(one, 0)",
+        "key=lambda one: 0",
+        OF_AVRO_STREAMS + "test_a_slow_registry_is_asked_for_all_ids_in_turn",
+    ),
 )

@@ -10,7 +10,7 @@ from isotherm_ingest.batches import schemas as module
 from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import count_of
-from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError, StillUnknownError
+from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError, StillUnknownError, TooSlowError
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.tasks import SAMPLE, BatchTask
@@ -34,8 +34,13 @@ class FakeClient:
     def __init__(self, *schemas):
         self.schemas, self.error, self.asked = dict(enumerate(map(json.dumps, schemas), 1)), None, []
         self.unknown, self.unknown_for_long = set(), set()
+        self.left = 1_000
+        """So often it may be asked."""
 
     def schema(self, number):
+        if not self.left:
+            raise TooSlowError
+        self.left -= 1
         self.asked.append(number)
         if self.error is not None:
             raise self.error
@@ -109,6 +114,20 @@ def test_ids_that_nobody_knows_wait_together_and_what_is_known_is_learned_meanwh
 
     assert client.asked == [1, 2, 3]
     assert list(known(found)) == [3]
+
+
+def test_a_slow_registry_is_asked_for_all_ids_in_turn():
+    """Else those at the end would never be asked for, and wait for ever behind some that nobody knows."""
+    client = FakeClient()
+    client.unknown = set(range(1, 8))
+    found = routing(client)
+    samples = [((ORDERS, number), sample(number), None) for number in range(1, 8)]
+    for _ in range(4):
+        client.left = 2
+        with pytest.raises(RegistryAwayError):
+            found.learn(samples, set())
+
+    assert client.asked == [1, 2, 3, 4, 5, 6, 7, 1]
 
 
 KEYED = STREAMS.replace("format: avro", "format: avro, key: [id]")
