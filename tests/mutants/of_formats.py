@@ -162,4 +162,12 @@ MUTANTS = (
         "key=lambda one: 0",
         OF_AVRO_STREAMS + "test_a_slow_registry_is_asked_for_all_ids_in_turn",
     ),
+    Mutant(
+        "a time with more digits than a double has becomes the next second",
+        "isotherm_ingest/decode/declared_types.py",
+        'is_exact=unit != "ns"',
+        "is_exact=False",
+        "ingest/decode/test_declared_types.py::"
+        "test_a_time_with_more_digits_than_a_double_has_is_the_same_as_a_number_and_as_a_text",
+    ),
 )
