@@ -170,4 +170,11 @@ MUTANTS = (
         "ingest/decode/test_declared_types.py::"
         "test_a_time_with_more_digits_than_a_double_has_is_the_same_as_a_number_and_as_a_text",
     ),
+    Mutant(
+        "documents are lost while a replica of the registry does not know the schema of their keys",
+        AVRO,
+        "if _are_documents(self.schemas[number]):\n            return True",
+        "if False:\n            return True",
+        "ingest/decode/databases/test_mongodb.py::test_the_schema_of_a_document_s_key_is_waited_for",
+    ),
 )

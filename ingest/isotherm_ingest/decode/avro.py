@@ -113,7 +113,9 @@ class Avro:
         return found
 
     def _have_deletes_by_key(self, number: int, bodies: Sequence[bytes]) -> bool:
-        """Whether one of these messages is a delete that has nothing but its key."""
+        """Whether one of these messages has nothing but its key: a delete without an old row, and whatever happens to a document."""
+        if _are_documents(self.schemas[number]):
+            return True
         texts = _texts(self.schemas[number], self.has_envelope, bodies)
         return any(_DELETE in one and json.loads(one)["payload"].get("before") is None for one in texts)
 
