@@ -406,8 +406,8 @@ MUTANTS = (
     Mutant(
         "a message of each schema is held by the driver, however many there are",
         "isotherm_ingest/workers/decoding.py",
-        "elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:",
-        "else:",
+        "if is_first and sum(topic == group.topic for topic, _ in self._samples) >= SAMPLES:",
+        "if False:",
         "ingest/workers/test_decoding.py::test_of_a_topic_with_many_schemas_so_many_are_told_at_once",
     ),
     Mutant(
