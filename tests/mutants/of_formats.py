@@ -177,4 +177,11 @@ MUTANTS = (
         "if False:\n            return True",
         "ingest/decode/databases/test_mongodb.py::test_the_schema_of_a_document_s_key_is_waited_for",
     ),
+    Mutant(
+        "a change is a dead letter alone, and a row among many, for what nobody reads of it",
+        AVRO,
+        "one if name in wanted else passed_over(one)",
+        "one",
+        "ingest/decode/test_avro.py::test_what_nobody_reads_of_a_change_is_the_same_alone_and_among_many",
+    ),
 )

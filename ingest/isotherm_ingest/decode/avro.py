@@ -15,7 +15,7 @@ from typing import Any, Literal
 from isotherm_ingest.decode import avro_columns
 from isotherm_ingest.decode.avro_kinds import column_of
 from isotherm_ingest.decode.avro_schema import Node, parsed
-from isotherm_ingest.decode.avro_values import BadDatumError, reader
+from isotherm_ingest.decode.avro_values import BadDatumError, passed_over, reader
 from isotherm_ingest.decode.debezium_schema import (
     ChangeSchema,
     Column,
@@ -252,7 +252,10 @@ def _value_readers(schema: str, has_envelope: bool) -> tuple[Node, Any, list[lis
     source = fields["source"].plain.fields() if "source" in fields else {}
     paths: list[list[str]] = [[name] for name in ("before", "after", "op") if name in fields]
     paths += [["source", name] for name in SOURCE_FIELDS if name in source]
-    return node, reader(node), paths
+    wanted = {path[0] for path in paths}
+    whole = zip(node.names, node.inner, strict=True)
+    inner = tuple(one if name in wanted else passed_over(one) for name, one in whole)
+    return node, reader(replace(node, inner=inner)), paths
 
 
 def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[bytes]:

@@ -387,3 +387,28 @@ def test_whether_a_null_list_may_be_an_unchanged_one_is_told_as_of_json(connect,
 
     assert kind_of({"type": "array", "items": connect}).tells is tells
     assert column.kind.tells is tells
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd", "is_value"),
+    [
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\x08", True),
+        ("string", b"\x02\xff", True),
+        ({"type": "map", "values": ["null", "string"]}, b"\x02\x02\xff\x02\x02\xff\0", True),
+        ({"type": "array", "items": "string"}, b"\x02\x02\xff\0", True),
+        ("int", b"\x80\x80\x80\x80\x20", False),
+        ("string", b"\x04\xff", False),
+    ],
+    ids=str,
+)
+def test_what_nobody_reads_of_a_change_is_the_same_alone_and_among_many(kind, odd, is_value):
+    """It was a dead letter alone, and a row among many."""
+    fields = ENVELOPE["fields"]
+    schema = {**ENVELOPE, "fields": [*fields, {"name": "more", "type": kind}]}
+    body = written(ENVELOPE, change(after=ROW)) + odd
+    told = [TOLD if is_value else None]
+    good = confluent(1, written(ENVELOPE, change(after=ROW)) + b"\0")
+    values = [confluent(1, body)]
+
+    assert [row for row, _ in rows_of(form_of(schema), good, *values)] == [TOLD, *told]
+    assert [row for row, _ in rows_of(form_of(schema), good, *values * 300)] == [TOLD, *told * 300]
