@@ -23,12 +23,18 @@ from isotherm_ingest.stream_formats import RegistryConfig
 UNKNOWN_FOR_S = 300.0
 """So long an id that the registry does not know is asked for again. Replicas are seconds behind; a person who restores a
 registry, or finds that the address is another one's, needs minutes. Meanwhile the topic waits."""
+FORGOTTEN_AFTER_S = 3_600.0
+"""An id that nobody wants for so long is a new one when it is wanted again: then it may be one that was just given. Longer than
+most windows, or it would be waited for in each of them."""
 MAX_UNKNOWN = 10_000
 """Ids of which it is remembered since when they are unknown; garbage may have any."""
 TIMEOUT_S = 5.0
 """Of silence. An answer as a whole has four times that (`Patience`), however it trickles in."""
 SILENT_FOR_S = 15.0
 """So long nobody is asked after no answer came: the driver's one thread waits for it, and all topics with it."""
+SLOW_AFTER_S, SLOW_FOR_S, SLOW_SHARE = 0.2, 20.0, 0.25
+"""What answers take beyond the first is slow. After so many slow seconds nobody is asked, and this share of the time gives them
+back: a hundred ids of a registry that answers in five seconds each would hold all topics for eight minutes, in each batch."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of an answer. Confluent's own limit for a schema is a megabyte."""
 MAX_ID = 2**31 - 1
@@ -47,8 +53,16 @@ class RegistryAwayError(RuntimeError):
     """No answer, or none that says anything of the schema."""
 
 
+class TooSlowError(RegistryAwayError):
+    """The registry answers so slowly that others would wait too long for what is asked of it."""
+
+
 class NotKnownYetError(RegistryAwayError):
     """The registry answers, and does not know this id; others it may know."""
+
+
+class StillUnknownError(SchemaError):
+    """The registry has not known an id for so long that nobody waits for it; some day it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +91,23 @@ class Registry:
         self._config = config
         self._monotonic_s = monotonic_s
         self._schemas: dict[int, str] = {}
-        self._unknown_since_s: dict[int, float] = {}
+        self._unknown_s: dict[int, tuple[float, float]] = {}
+        """Of ids since when they are unknown, and when they were asked for last; those that were asked for last come last."""
         self._patience = Patience("the registry", TIMEOUT_S)
         self._silent_until_s = float("-inf")
+        self._slow_s, self._slow_at_s = 0.0, monotonic_s()
+        """How slow it was, with what time has given back until when."""
 
     def schema(self, number: int) -> str:
         """The text of an Avro schema; below zero is a global id of Apicurio's (`decode.avro`).
 
         Raises:
             RegistryAwayError: ask again later.
-            SchemaError: there is none, for all that we know.
+            SchemaError: there is none, for all that we know (`StillUnknownError`), or none that is read.
         """
         if number not in self._schemas:
             self._schemas[number] = self._asked(number)
-            self._unknown_since_s.pop(number, None)
+            self._unknown_s.pop(number, None)
         return self._schemas[number]
 
     def _asked(self, number: int) -> str:
@@ -143,14 +160,18 @@ class Registry:
     def _is_unknown(self, number: int) -> None:
         """Raise what follows from that the registry does not know an id."""
         now_s = self._monotonic_s()
-        while len(self._unknown_since_s) >= MAX_UNKNOWN:
-            del self._unknown_since_s[next(iter(self._unknown_since_s))]
-        for_s = now_s - self._unknown_since_s.setdefault(number, now_s)
+        since_s, asked_s = self._unknown_s.pop(number, (now_s, now_s))
+        if now_s - asked_s >= FORGOTTEN_AFTER_S:
+            since_s = now_s
+        while len(self._unknown_s) >= MAX_UNKNOWN:
+            del self._unknown_s[next(iter(self._unknown_s))]
+        self._unknown_s[number] = since_s, now_s
+        for_s = now_s - since_s
         if for_s < UNKNOWN_FOR_S:
             raise NotKnownYetError(
                 f"the registry does not know {_called(number)}; its messages wait {UNKNOWN_FOR_S - for_s:.0f} s more for it"
             )
-        raise SchemaError(f"the registry has not known {_called(number)} for {for_s:.0f} s")
+        raise StillUnknownError(f"the registry has not known {_called(number)} for {for_s:.0f} s")
 
     @property
     def _url(self) -> str:
@@ -164,11 +185,20 @@ class Registry:
             raise RegistryAwayError(
                 f"the registry did not answer a moment ago; it is asked again in {left_s:.0f} s"
             )
+        begun_s = self._monotonic_s()
+        self._slow_s = max(self._slow_s - SLOW_SHARE * (begun_s - self._slow_at_s), 0.0)
+        self._slow_at_s = begun_s
+        if self._slow_s >= SLOW_FOR_S:
+            raise TooSlowError(
+                f"the registry answers slowly, for {self._slow_s:.0f} s now; the rest is asked for later"
+            )
         try:
             return self._patience.within(lambda: _got(config, url))
         except OSError as err:  # those of requests, and of our patience
             self._silent_until_s = self._monotonic_s() + SILENT_FOR_S
             raise RegistryAwayError(f"no answer from the registry: {type(err).__name__}") from err
+        finally:
+            self._slow_s += max(self._monotonic_s() - begun_s - SLOW_AFTER_S, 0.0)
 
 
 def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -11,7 +11,15 @@ from structlog.testing import capture_logs
 
 from isotherm_ingest import registry as module
 from isotherm_ingest.decode.kinds import SchemaError
-from isotherm_ingest.registry import UNKNOWN_FOR_S, NotKnownYetError, Registry, RegistryAwayError
+from isotherm_ingest.registry import (
+    FORGOTTEN_AFTER_S,
+    UNKNOWN_FOR_S,
+    NotKnownYetError,
+    Registry,
+    RegistryAwayError,
+    StillUnknownError,
+    TooSlowError,
+)
 from isotherm_ingest.stream_formats import RegistryConfig
 from support.avro import ENVELOPE
 from support.fake_registry import FakeRegistry
@@ -179,6 +187,83 @@ def test_an_id_that_is_unknown_is_waited_for_a_while(server):
 
     server.add(ENVELOPE)
     assert json.loads(client.schema(1)) == ENVELOPE
+
+
+def test_an_id_that_was_wanted_long_ago_has_its_time_again(server):
+    """A stray message had it days before the registry gave it, whose replica is a second behind now."""
+    client = Client(server)
+    for _ in range(2):
+        with suppress(RegistryAwayError, StillUnknownError):
+            client.schema(1)
+        client.now_s += UNKNOWN_FOR_S
+    with pytest.raises(StillUnknownError):  # wanted all the time
+        client.schema(1)
+    client.now_s += FORGOTTEN_AFTER_S - 1
+    with pytest.raises(StillUnknownError):
+        client.schema(1)
+    client.now_s += FORGOTTEN_AFTER_S
+    with pytest.raises(NotKnownYetError, match="wait 300 s more for it"):
+        client.schema(1)
+
+
+def test_very_many_unknown_ids_forget_none_that_is_wanted_now(server, monkeypatch):
+    monkeypatch.setattr(module, "MAX_UNKNOWN", 3)
+    client = Client(server)
+    for number in (1, 2, 3, 1, 4):  # 2 is the one that nobody wanted for the longest time
+        with pytest.raises(NotKnownYetError):
+            client.schema(number)
+    client.now_s += UNKNOWN_FOR_S
+    for number in (4, 3, 1):
+        with pytest.raises(StillUnknownError):
+            client.schema(number)
+    with pytest.raises(NotKnownYetError):
+        client.schema(2)
+
+
+class SlowRegistry(FakeRegistry):
+    """One that answers after some seconds of a client's time."""
+
+    seconds, client = 4.9, None
+
+    def answer(self, request):
+        self.client.now_s += self.seconds
+        super().answer(request)
+
+
+@pytest.fixture
+def slow():
+    made = SlowRegistry()
+    made.client = Client(made)
+    yield made
+    made.close()
+
+
+def test_a_registry_that_answers_slowly_takes_a_share_of_the_time_and_not_all_of_it(slow):
+    """The driver's one thread waits for it, and all topics with it."""
+    client = slow.client
+    spent_s = 0.0
+    for turn in range(60):
+        begun_s = client.now_s
+        raised = set()
+        for number in range(100):
+            try:
+                client.schema(number)
+            except (RegistryAwayError, SchemaError) as err:
+                raised.add(type(err))
+        spent_s += client.now_s - begun_s
+
+        assert TooSlowError in raised
+        assert client.now_s - begun_s <= (10 if turn else 30)
+        client.now_s += 15
+    assert spent_s < 0.35 * (client.now_s - 1_000)
+
+    slow.seconds = 0.1
+    client.now_s += 120
+    asked = len(slow.asked)
+    for number in range(100):
+        with pytest.raises((NotKnownYetError, StillUnknownError)):
+            client.schema(number)
+    assert len(slow.asked) == asked + 100
 
 
 NOT_AN_ID = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'

@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "a collection has no name",
         "isotherm_ingest/decode/debezium_schema.py",
-        """said[2] or source.get("collection") or \"\"""",
-        "said[2]",
+        '(collection if table == "" else table)',
+        "table",
         OF_DOCUMENTS + "test_a_table_is_named_for_the_database_and_the_collection",
     ),
     Mutant(

@@ -406,8 +406,8 @@ MUTANTS = (
     Mutant(
         "a message of each schema is held by the driver, however many there are",
         "isotherm_ingest/workers/decoding.py",
-        "elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:",
-        "else:",
+        "if is_first and sum(topic == group.topic for topic, _ in self._samples) >= SAMPLES:",
+        "if False:",
         "ingest/workers/test_decoding.py::test_of_a_topic_with_many_schemas_so_many_are_told_at_once",
     ),
     Mutant(
@@ -1155,15 +1155,15 @@ MUTANTS = (
     Mutant(
         "good changes wait five minutes for keys that another serializer wrote",
         "isotherm_ingest/batches/schemas.py",
-        "if not place or needs_key:",
+        "if not place or needs_key or deletes:",
         "if True:",
         OF_AVRO_STREAMS + "test_a_key_that_is_none_of_avro_counts_as_no_key_at_once",
     ),
     Mutant(
         "a mirror has no key where the schema of its keys comes a moment late",
         "isotherm_ingest/batches/schemas.py",
-        "if not place or needs_key:",
-        "if not place:",
+        "if not place or needs_key or deletes:",
+        "if not place or deletes:",
         OF_AVRO_STREAMS
         + "test_a_mirror_that_has_its_key_from_the_messages_waits_for_the_schema_of_their_keys",
     ),

@@ -35,6 +35,7 @@ from isotherm_ingest.plan.stretches import goes_on
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.topics import COMPACTED, Topic
+from isotherm_ingest.registry import RegistryAwayError
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
@@ -316,7 +317,7 @@ class Driver:
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
             self._broker.cluster_id()  # raises where no topic can be blamed
             if len(topics) == 1 and not self._damage.explains(err, mine, kafka):
-                self._topics[topics[0]].fail(count_of(mine), now_s)
+                self._topics[topics[0]].fail(_too_many(err, mine), now_s)
             self._tools.metrics.batches_failed.inc()
             logs.get().error("read_failed", topics=topics[:5], of=len(topics), error=brief(err))
             return False
@@ -376,7 +377,7 @@ class Driver:
             self._broker.cluster_id()  # as above
             if len(some) == 1 and not self._damage.explains(err, ranges, kafka):
                 (name,) = some
-                self._tables.fail(name, count_of(ranges), err, now_s)
+                self._tables.fail(name, _too_many(err, ranges), err, now_s)
             else:
                 logs.get().error("read_failed", topics=sorted(only)[:5], of=len(only), error=brief(err))
             return False
@@ -390,3 +391,8 @@ class Driver:
             share = topic.unread_share(Kafka(self._starts, ends.ends), needs)
             self._tools.metrics.unread_share.labels(name).set(share)
         self._tools.metrics.turned.set_to_current_time()
+
+
+def _too_many(error: Exception, ranges: Ranges) -> int:
+    """How many messages may have been too many. Those that wait for the registry wait together, and not one after the other."""
+    return 0 if isinstance(error, RegistryAwayError) else count_of(ranges)

@@ -3,6 +3,7 @@
 A schema is looked at once, in one message of it. What belongs nowhere is sent to the dead letters, with the reason.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_partition import Position
-from isotherm_ingest.registry import NotKnownYetError, Registry
+from isotherm_ingest.registry import MAX_UNKNOWN, NotKnownYetError, Registry
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.workers.decoding import UNREADABLE
@@ -68,6 +69,9 @@ class Routing:
         self._owner = owner
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
+        self._asked: dict[Named, int] = {}
+        """Of those that the registry does not know yet, when it was asked last, counted by `_turns`."""
+        self._turns = itertools.count(1)
         self._sent = Sent()
         self._begun: dict[tuple[str, Position], int] = {}
         """Of each partition, with the id of its topic, where this driver began to read for all tables."""
@@ -117,14 +121,19 @@ class Routing:
             RegistryAwayError: a schema cannot be asked for now. What was learned is kept, too.
         """
         waits: NotKnownYetError | None = None
-        for (topic, number), value, key in samples:
+        best = self._best(samples)
+        # A slow registry is asked for some of them only: first for those that it was not asked for, or longest ago.
+        for topic, number in sorted(best, key=lambda one: self._asked.get(one, 0)):
             if (topic, number) in self._routes:
                 continue
+            value, key = best[topic, number]
             try:
                 route = self._route(topic, value, key)
             except NotKnownYetError as err:  # the time of all of them begins now, and not one after the other
                 waits = err
+                self._asked[topic, number] = next(self._turns)
                 continue
+            self._asked.pop((topic, number), None)
             if route is None:
                 continue
             self._routes[topic, number] = route
@@ -143,6 +152,21 @@ class Routing:
                     "messages are read"
                 )
 
+    def _best(self, samples: Collection[Sample]) -> dict[Named, tuple[str, str | None]]:
+        """Of each kind of messages one sample: of those of several tasks, if there is any, one that says all.
+
+        What it does not say, as the table of its source, all messages of its kind would be refused for.
+        """
+        found: dict[Named, tuple[str, str | None]] = {}
+        for one, value, key in samples:
+            if one not in found:
+                found[one] = value, key
+            elif (stream := self._config.stream_of(one[0])) is not None:
+                form = self._format(one[0], stream)
+                if not form.says_all(found[one][0]) and form.says_all(value):
+                    found[one] = value, key
+        return found
+
     def _costs(self, met: Collection[Named]) -> Counter[str]:
         """Of each topic, what the schemas of some messages cost to decode, in columns."""
         costs: Counter[str] = Counter()
@@ -157,6 +181,8 @@ class Routing:
         self._schemas.forget_for_now(topics)
         for one in [one for one, route in self._routes.items() if route.passes and one[0] in topics]:
             del self._routes[one]
+        if len(self._asked) > MAX_UNKNOWN:
+            self._asked.clear()
         counts = Counter(topic for topic, _ in self._routes if topic in topics)
         old = {topic: count - KEPT for topic, count in counts.items() if count > KEPT}
         for one in list(self._routes) if old else ():

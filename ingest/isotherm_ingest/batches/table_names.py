@@ -11,16 +11,21 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
     """The table's name for a change, from a stream's template.
 
     Raises:
-        SourceError: the source has no name that a table could have.
+        SourceError: the source that the change says has no name that a table could have.
     """
+    of_source = {"table": schema.source_table, "schema": schema.source_schema}
+    for part in PLACEHOLDER.findall(template):
+        if part in of_source and of_source[part] is None:
+            raise SourceError(f"the {part} that a change says it comes from is no name")
     values = {
-        "table": schema.source_table,
-        "schema": schema.source_schema,
+        "table": schema.source_table or "",
+        "schema": schema.source_schema or "",
         "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
     }
     # A dot in one of these divides levels; what looks like one that does not is text.
     name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
-    if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
+    is_nameless = not values["table"] and "table" in PLACEHOLDER.findall(template)
+    if is_nameless or not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
         raise SourceError(f"{name!r} cannot be the name of a table")
     return name
 

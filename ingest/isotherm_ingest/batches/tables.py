@@ -112,8 +112,8 @@ class Tables:
         return {topic for name in names for topic in self.states[name].topics}
 
     def fail(self, name: str, tried: int, err: Exception, now_s: float) -> None:
-        """So many messages could not be read, for this table alone."""
-        self.states[name].at_most = less(tried)
+        """So many messages could not be read, for this table alone; 0 where fewer would not have been, either."""
+        self.states[name].at_most = less(tried) if tried else self.states[name].at_most
         self._failed(name, LOOK, err, now_s)
 
     def takes(self, name: str, messages: int) -> int:

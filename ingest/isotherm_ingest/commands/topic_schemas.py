@@ -90,11 +90,12 @@ class _Met:
         if number != NO_SCHEMA and group.is_bookkeeping():
             return
         self.counts[number] += group.rows.num_rows
-        if number == NO_SCHEMA or number in self.samples:
+        held = self.samples.get(number)
+        if number == NO_SCHEMA or (held is not None and group.format.says_all(held[1])):
             return
         if (sample := group.sample()) is None:
             self.unreadable.add(number)
-        else:
+        elif held is None or group.format.says_all(sample[0]):
             self.samples[number] = ((group.topic, number), *sample)
 
     def problems(self, told: Mapping[Named, str], topic: str) -> tuple[str, ...]:

@@ -15,8 +15,15 @@ from typing import Any, Literal
 from isotherm_ingest.decode import avro_columns
 from isotherm_ingest.decode.avro_kinds import column_of
 from isotherm_ingest.decode.avro_schema import Node, parsed
-from isotherm_ingest.decode.avro_values import BadDatumError, reader
-from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column, checked, document_schema, source_of
+from isotherm_ingest.decode.avro_values import BadDatumError, passed_over, reader
+from isotherm_ingest.decode.debezium_schema import (
+    ChangeSchema,
+    Column,
+    checked,
+    document_schema,
+    names_a_table,
+    source_of,
+)
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 from isotherm_ingest.decode.kinds import SchemaError
 
@@ -83,18 +90,41 @@ class Avro:
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
         """The ids, with what the driver must know of the source; or the ids alone, where their schemas are not known yet."""
+        found: Sample | None = None
         for value, key, headers in messages:
             identity, body, _ = self.apart(value, key, headers)
             ids = _ids(identity)
-            if any(one not in self.schemas for one in ids):
+            if ids[0] not in self.schemas:
                 return json.dumps({"ids": ids}), None
             if not _may_be_read(self.schemas[ids[0]], self.has_envelope):
                 return json.dumps({"ids": ids, "source": None}), None  # the driver says why
+            if any(one not in self.schemas for one in ids):
+                bodies = [body, *(self.apart(*one)[1] for one in messages)]
+                return json.dumps({"ids": ids, "deletes": self._have_deletes_by_key(ids[0], bodies)}), None
             (text,) = _texts(self.schemas[ids[0]], self.has_envelope, [body])
-            source = json.loads(text)["payload"].get("source") if text else None
-            if text and (not self.has_envelope or isinstance(source, dict)):
-                return json.dumps({"ids": ids, "source": source}), None
-        return None
+            payload = json.loads(text)["payload"] if text else {}
+            if payload.get("op") is None:
+                continue
+            source = payload.get("source")
+            one = json.dumps({"ids": ids, "source": source}), None
+            if not self.has_envelope or names_a_table(source):
+                return one
+            found = found or one
+        return found
+
+    def _have_deletes_by_key(self, number: int, bodies: Sequence[bytes]) -> bool:
+        """Whether one of these messages has nothing but its key: a delete without an old row, and whatever happens to a document."""
+        if _are_documents(self.schemas[number]):
+            return True
+        texts = _texts(self.schemas[number], self.has_envelope, bodies)
+        return any(_DELETE in one and json.loads(one)["payload"].get("before") is None for one in texts)
+
+    def says_all(self, value: str) -> bool:
+        """Whether it names a table; or asks for what nobody has read by yet, or needs what it asks for."""
+        told = json.loads(value)
+        if "deletes" in told:
+            return bool(told["deletes"])
+        return not self.has_envelope or "source" not in told or names_a_table(told["source"])
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether their schema is one of Debezium's own, and no change's."""
@@ -108,6 +138,11 @@ class Avro:
         """Ids of the schemas that a sample asks for; None where it asks for none, but says its source."""
         told = json.loads(sample)
         return None if "source" in told else told["ids"]
+
+    def has_deletes(self, sample: str) -> bool | None:
+        """Whether messages like a sample that asks for the schema of their keys need it; None where nobody could tell yet."""
+        deletes: bool | None = json.loads(sample).get("deletes")
+        return deletes
 
     def with_schemas(self, schemas: Mapping[int, str], no_keys: Collection[int] = ()) -> "Avro":
         """The same, which knows these schemas, and ids of keys that are none."""
@@ -217,7 +252,10 @@ def _value_readers(schema: str, has_envelope: bool) -> tuple[Node, Any, list[lis
     source = fields["source"].plain.fields() if "source" in fields else {}
     paths: list[list[str]] = [[name] for name in ("before", "after", "op") if name in fields]
     paths += [["source", name] for name in SOURCE_FIELDS if name in source]
-    return node, reader(node), paths
+    wanted = {path[0] for path in paths}
+    whole = zip(node.names, node.inner, strict=True)
+    inner = tuple(one if name in wanted else passed_over(one) for name, one in whole)
+    return node, reader(replace(node, inner=inner)), paths
 
 
 def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[bytes]:
@@ -231,13 +269,18 @@ def _texts(schema: str, has_envelope: bool, bodies: Sequence[bytes]) -> list[byt
         return [_one(read, paths, around, body) for body in bodies]
 
     found: list[bytes] = []
-    left = [bodies]
+    size = avro_columns.at_once(node)
+    left = [bodies[first : first + size] for first in range(0, len(bodies), size)][::-1]
     while left:
         some = left.pop()
         if len(some) <= FEW:
             found += [_one(read, paths, around, body) for body in some]
             continue
-        found += (good := avro_columns.texts(node, paths, around, some))
+        good = avro_columns.texts(node, paths, around, some)
+        found += [
+            _one(read, paths, around, body) if text is None else text
+            for text, body in zip(good, some, strict=False)  # perhaps of the first ones only
+        ]
         if rest := some[len(good) :]:  # one of the next few is none
             few = min(max(len(rest) // 2, 1), avro_columns.BATCH_ROWS)
             left += [rest[few:], rest[:few]]

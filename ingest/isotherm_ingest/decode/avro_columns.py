@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.avro_schema import Node, walk
+from isotherm_ingest.decode.avro_schema import Node, walk, written_length
 from isotherm_ingest.decode.avro_values import MOST_GROWTH as NAMES_GROWTH
 from isotherm_ingest.decode.avro_values import ROOM, longest_names
 from isotherm_ingest.decode.database import ask
+from isotherm_ingest.decode.kinds import MAX_DEPTH
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ MOST_FIXED = 1024
 """Bytes of a fixed: DataFusion takes as many for each null."""
 MOST_GROWTH = 64
 """Bytes in Arrow for each byte of an item in a list."""
+MAX_TYPES, MAX_FIELDS = 4_000, 2_000
+"""Of a schema, without its unions and nulls, and of one record in it. DuckDB's memory grows with the square of a record's fields:
+one of 2,000 takes half a gigabyte, one of 16,000 eleven. Tables have 2,000 columns at most, in two images."""
+MAX_WRITTEN = 256 * 1024
+"""Characters of all names of fields and symbols, which are in the statement: of an enum, in each place where it is named."""
+MOST_BYTES = 64 * 1024 * 1024
+"""In Arrow, of messages that are read together and have the shortest values: a null takes as many bytes as its type has."""
 _NOT_IN_MAPS = {"bytes", "fixed", "enum", "record", "array", "map"}
 _RUBBISH = b"\xff" * 32
 """No number ends here."""
@@ -42,17 +50,39 @@ _MAGIC, _SYNC = b"Obj\x01", bytes(16)
 
 
 def can_read(node: Node) -> bool:
-    """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, and no lists
-    of a byte that Arrow, or the text, has hundreds for.
+    """Whether messages of a schema can be read so: unions of null and one other type only, no empty records, no lists
+    of a byte that Arrow, or the text, has hundreds for; and nothing that DuckDB takes gigabytes to plan.
     """
-    return node.type == "record" and longest_names(node) <= ROOM and all(map(_is_read, walk(node)))
+    if node.type != "record" or longest_names(node) > ROOM or at_once(node) < BATCH_ROWS:
+        return False
+    nodes = list(walk(node))
+    types = sum(one.type not in {"union", "null"} for one in nodes)
+    written = sum(written_length(one.names) for one in nodes)
+    return (
+        types <= MAX_TYPES
+        and written <= MAX_WRITTEN
+        and _levels(node) <= MAX_DEPTH
+        and all(map(_is_read, nodes))
+    )
+
+
+def at_once(node: Node) -> int:
+    """How many messages of a schema may be read together."""
+    return MOST_BYTES // max(_width(node), 1)
+
+
+def _levels(node: Node) -> int:
+    """Lists in lists: DuckDB plans for each of them twice what is in it."""
+    return max(map(_levels, node.inner), default=0) + (node.type == "array")
 
 
 def _is_read(node: Node) -> bool:
     match node.type:
         case "union":
             return node.is_nullable
-        case "record" | "enum":
+        case "record":
+            return 0 < len(node.names) <= MAX_FIELDS
+        case "enum":
             return bool(node.names)
         case "fixed":
             return 0 < node.size <= MOST_FIXED
@@ -83,8 +113,10 @@ def _width(node: Node) -> int:
 
 def texts(
     node: Node, wanted: Sequence[Sequence[str]], around: tuple[str, str], bodies: Sequence[bytes]
-) -> list[bytes]:
+) -> list[bytes | None]:
     """The first messages as JSON, of some fields of their record; of the others nothing is known.
+
+    None stands for a message that took its own bytes, and may be none all the same.
 
     Args:
         node: the schema, which `can_read`.
@@ -93,7 +125,9 @@ def texts(
         bodies: the messages.
     """
     before, behind = map(literal_in_sql, around)
-    text = f"encode({before} || to_json({_object(node, wanted)})::VARCHAR || {behind})"
+    # No producer knows it either. An error of DuckDB's would void the whole reading.
+    no_symbol = secrets.token_hex(MARK)
+    text = f"encode({before} || to_json({_object(node, wanted, no_symbol)})::VARCHAR || {behind})"
     batches: list[pa.RecordBatch] = []
     nonce = secrets.token_bytes(MARK - 8)
     marks = [nonce + number.to_bytes(8) for number in range(len(bodies))]
@@ -106,10 +140,12 @@ def texts(
     table = pa.Table.from_batches(batches)
     table = table.slice(0, _proved(table.column("mark"), marks))
     try:
-        made: list[bytes] = ask(f"SELECT {text} AS text FROM given", table)["text"].to_pylist()  # noqa: S608 (quoted)
+        found = ask(f"SELECT {text} AS text FROM given", table)["text"]  # noqa: S608 (quoted)
     except BaseException as err:  # noqa: BLE001 (told apart)
         _only_of_messages(err)
         return []
+    is_none = pc.match_substring(found, no_symbol.encode())
+    made: list[bytes | None] = pc.if_else(is_none, None, found).to_pylist()
     return made
 
 
@@ -220,16 +256,16 @@ def _zero(node: Node) -> bytes:
             return b"\0"
 
 
-def _object(node: Node, wanted: Sequence[Sequence[str]]) -> str:
-    """SQL of an object that has the wanted fields of the record."""
+def _object(node: Node, wanted: Sequence[Sequence[str]], no_symbol: str) -> str:
+    """SQL of an object that has the wanted fields of the record; `no_symbol` is in it for each symbol that is none."""
     packed = []
     for place, (name, one) in enumerate(node.fields().items()):
         if (name,) in map(tuple, wanted):
-            packed.append(f"{name_in_sql(name)} := {_json(one, f'c{place}', 0)}")
+            packed.append(f"{name_in_sql(name)} := {_json(one, f'c{place}', no_symbol)}")
         elif below := [tuple(path[1:]) for path in wanted if path[0] == name]:
             record = one.plain
             some = [
-                f"{name_in_sql(inner)} := {_json(field, f'c{place}.c{number}', 0)}"
+                f"{name_in_sql(inner)} := {_json(field, f'c{place}.c{number}', no_symbol)}"
                 for number, (inner, field) in enumerate(record.fields().items())
                 if (inner,) in below
             ]
@@ -239,7 +275,7 @@ def _object(node: Node, wanted: Sequence[Sequence[str]]) -> str:
     return f"struct_pack({', '.join(packed)})"
 
 
-def _json(node: Node, value: str, depth: int) -> str:
+def _json(node: Node, value: str, no_symbol: str, depth: int = 0) -> str:
     """SQL of a value as JSON has it: bytes in base64, fields and symbols under their names."""
     one = node.plain
     match one.type:
@@ -247,14 +283,16 @@ def _json(node: Node, value: str, depth: int) -> str:
             return f"base64({value}::BLOB)"
         case "enum":
             symbols, last = ", ".join(map(literal_in_sql, one.names)), len(one.names) - 1
-            symbol = f"CASE WHEN {value} BETWEEN 0 AND {last} THEN ([{symbols}])[{value} + 1] ELSE error('no symbol') END"
+            symbol = f"CASE WHEN {value} BETWEEN 0 AND {last} THEN ([{symbols}])[{value} + 1] ELSE '{no_symbol}' END"
             return f"CASE WHEN {value} IS NOT NULL THEN {symbol} END"
         case "array":
             item = f"x{depth}"
-            return f"list_transform({value}, lambda {item}: {_json(one.inner[0], item, depth + 1)})"
+            return (
+                f"list_transform({value}, lambda {item}: {_json(one.inner[0], item, no_symbol, depth + 1)})"
+            )
         case "record":
             fields = ", ".join(
-                f"{name_in_sql(name)} := {_json(field, f'{value}.c{place}', depth)}"
+                f"{name_in_sql(name)} := {_json(field, f'{value}.c{place}', no_symbol, depth)}"
                 for place, (name, field) in enumerate(one.fields().items())
             )
             return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({fields}) END"

@@ -18,6 +18,10 @@ Debezium's own, are a quarter."""
 MAX_NAMES = 4 * 1024 * 1024
 """Of the same, the characters of all names of fields and symbols, and eight for each: an enum may be named many times."""
 MAX_LEVELS = 40
+SAID = (
+    "logicalType", "precision", "scale", "connect.name", "connect.type", "connect.parameters",
+)  # fmt: skip
+"""Attributes that mean something here. A schema may have any number of others, and name their type thousands of times."""
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -28,7 +32,7 @@ class Node:
     type: str
     """One of `PRIMITIVES`, or record, enum, fixed, array, map, union."""
     said: Mapping[str, Any] = field(default_factory=dict)
-    """What else the schema says of it: `logicalType`, `connect.name`, …"""
+    """What else the schema says of it, of `SAID`."""
     names: tuple[str, ...] = ()
     """Of a record's fields, or an enum's symbols."""
     inner: tuple["Node", ...] = ()
@@ -177,11 +181,7 @@ def _leaf(schema: Mapping[str, Any]) -> Node:
 
 
 def _said(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in schema.items()
-        if name not in {"fields", "type", "items", "values", "symbols"}
-    }
+    return {name: schema[name] for name in SAID if name in schema}
 
 
 def _full_name(name: str, space: str | None) -> str:

@@ -10,6 +10,7 @@ does this: a message says the same whichever way it is read.
 import base64
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -79,6 +80,23 @@ def reader(node: Node) -> Callable[[bytes], Any]:
         return value
 
     return whole
+
+
+def passed_over(node: Node) -> Node:
+    """A type of the same bytes, where nobody reads the value: a text need be no UTF-8, and any number is a symbol.
+
+    DataFusion passes over such fields. If this did not, a bad one would be a dead letter alone, and a row among many.
+    """
+    inner = tuple(map(passed_over, node.inner))
+    match node.type:
+        case "string":
+            return Node("bytes")
+        case "enum":
+            return Node("int")
+        case "map":
+            return Node("array", inner=(Node("record", names=("k", "v"), inner=(Node("bytes"), inner[0])),))
+        case _:
+            return replace(node, inner=inner)
 
 
 def _reader(node: Node) -> _Read:

@@ -42,13 +42,13 @@ class DebeziumJson:
         return bodies, keys
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
-        """One that says its source, from which the name of its table comes; if there is any, one that names a table."""
+        """If there is any, one whose source names a table, from which the name of ours may come."""
         found: Sample | None = None
         for value, key, _ in messages:
             try:
                 text = value.decode()
                 payload = json.loads(text)["payload"]
-                if payload["op"] is None or not isinstance(payload["source"], dict):
+                if payload["op"] is None or not isinstance(payload["source"], dict | None):
                     continue
             except _WRONG:
                 continue
@@ -57,6 +57,10 @@ class DebeziumJson:
                 return one
             found = found or one
         return found
+
+    def says_all(self, value: str) -> bool:
+        """Whether it names a table."""
+        return names_a_table(json.loads(value)["payload"]["source"])
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether they are begins and ends of transactions, changes of schemas, heartbeats, notifications."""

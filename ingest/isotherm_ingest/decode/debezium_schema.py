@@ -11,8 +11,6 @@ SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
 """Connect's converter writes the schema first. It is most of a message, and the same in each of them."""
 TRUNCATE = "t"
 """The operation of a change that takes all rows away: it has neither a row nor a key."""
-MAX_SAID = 300
-"""Letters of a message that an error repeats."""
 MAX_COST = 2_000
 """Columns of a schema (`Kind.cost`). PostgreSQL's tables have 1,600 at most, those of others fewer. Each takes DuckDB a
 millisecond to plan, in every worker, and two thirds of a megabyte to decode."""
@@ -47,8 +45,9 @@ class ChangeSchema:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     """Fields of the message key, or empty if the messages have none."""
-    source_schema: str
-    source_table: str
+    source_schema: str | None
+    """As the change says it that the rest was learned from: empty where it says none, and None where that is no name."""
+    source_table: str | None
     source_fields: frozenset[str]
     """What the messages say of their source: `schema`, `db`, `table`, `ts_ms`, `lsn`, …"""
     images: tuple[str, ...]
@@ -144,34 +143,44 @@ class SourceError(SchemaError):
     """A change says no source that a table could be named for. Others of its schema may."""
 
 
-def source_of(source: Any) -> tuple[str, str]:
-    """The schema, or the database, and the table that a change says that it comes from. Raises SourceError.
+def source_of(source: Any) -> tuple[str | None, str | None]:
+    """The schema, or the database, and the table that a change says that it comes from, as `ChangeSchema` has them.
 
-    Of a document that is its collection.
+    Of a document that is its collection. Nothing is refused here: where a stream names its table itself, it does not matter
+    what a source says.
     """
-    said = [source.get(name) or "" for name in ("schema", "db", "table")]
-    said[2] = said[2] or source.get("collection") or ""
-    if not all(isinstance(one, str) and _is_text(one) for one in said):
-        raise SourceError(f"no names of a source: {said}"[:MAX_SAID])
-    schema, database, table = said
-    return schema or database, table
+    if not isinstance(source, dict):
+        return "", ""
+    names = ("schema", "db", "table", "collection")
+    schema, database, table, collection = (_name_in(source.get(name)) for name in names)
+    return (database if schema == "" else schema), (collection if table == "" else table)
+
+
+def _name_in(said: object) -> str | None:
+    if said is None:
+        return ""
+    return said if isinstance(said, str) and _is_text(said) else None
 
 
 def names_a_table(source: Any) -> bool:
     """Whether a change says from which table it comes: what is learned from it counts for all others of its schema."""
-    try:
-        return isinstance(source, dict) and bool(source_of(source)[1])
-    except SourceError:
-        return False
+    schema, table = source_of(source)
+    return schema is not None and bool(table)
 
 
 def _column(field: dict[str, Any]) -> Column:
-    kind, default = kind_of(field), field.get("default")
-    if default is not None and (kind.text == "JSON" or not isinstance(default, str)):
-        default = json.dumps(default, separators=(",", ":"))
-    if default is not None and not _is_text(default):
-        default = None
+    kind = kind_of(field)
+    default = text_of_default(kind, field.get("default"))
     return Column(name_of_column(field["field"]), kind, bool(field.get("optional")), default)
+
+
+def text_of_default(kind: Kind, default: object) -> str | None:
+    """The text that a message has for a default, which is JSON; None where that is null, or no text at all."""
+    if default is None:
+        return None
+    if kind.text == "JSON" or not isinstance(default, str):
+        default = json.dumps(default, separators=(",", ":"), ensure_ascii=False)
+    return default if _is_text(default) else None
 
 
 def _is_schema_first(value: str) -> bool:

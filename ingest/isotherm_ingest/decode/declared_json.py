@@ -51,7 +51,7 @@ class DeclaredJson:
         return bodies, keys
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
-        """One that is an object; of change events one that says its source, and if there is any, one that names a table."""
+        """One that is an object; of change events, if there is any, one whose source names a table."""
         found: Sample | None = None
         for value, key, _ in messages:
             try:
@@ -59,15 +59,19 @@ class DeclaredJson:
                 message = json.loads(text)
                 if not isinstance(message, dict):
                     continue
-                if self.has_envelope and (message["op"] is None or not isinstance(message["source"], dict)):
+                if self.has_envelope and message.get("op") is None:
                     continue
-            except (ValueError, RecursionError, KeyError):
+            except (ValueError, RecursionError):
                 continue
             one = text, None if key is None else key.decode(errors="replace")
-            if not self.has_envelope or names_a_table(message["source"]):
+            if not self.has_envelope or names_a_table(message.get("source")):
                 return one
             found = found or one
         return found
+
+    def says_all(self, value: str) -> bool:
+        """Whether it names a table, where it is a change event."""
+        return not self.has_envelope or names_a_table(json.loads(value).get("source"))
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:  # noqa: ARG002 (of the port)
         """Nothing tells them apart; who writes them to a topic of changes has them among the dead letters."""

@@ -35,8 +35,9 @@ DECLARED_MACROS = (
     f"""spelled(x) AS CASE WHEN regexp_full_match(x, '{_NUMBER}') THEN x
         WHEN regexp_full_match(x, '{_EXPONENT}') THEN without_exponent(x) END""",
     "with_decimals(x, most) AS CASE WHEN strlen(rtrim(split_part(x, '.', 2), '0')) <= most THEN x END",
-    # A double tells fifteen digits for sure; the point is one letter more. With an exponent of three it may be 0.
-    "has_long_numbers(x) AS regexp_matches(x, '[0-9.]{17}|[:,[ \t\r\n]-?[0-9.]+[eE][+-]?[0-9]{3}')",
+    # A double tells fifteen digits for sure; the point is one letter more. Sixteen digits are a whole number, or have an
+    # exponent, too. With an exponent of three it may be 0.
+    "has_long_numbers(x) AS regexp_matches(x, '[0-9.]{17}|[0-9.]{16}[eE]|[:,[ \t\r\n]-?[0-9.]+[eE][+-]?[0-9]{3}')",
     # Strings are tokens, too, so no number within one is taken for a number; the control characters cannot be in JSON.
     f"""numbers_as_text(x) AS regexp_replace(regexp_replace(
         regexp_replace(x, '{_TOKENS}', '\\1' || chr(1) || '\\2' || chr(2), 'g'),

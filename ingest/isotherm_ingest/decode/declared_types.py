@@ -65,8 +65,10 @@ def _kind(text: str, depth: int) -> Kind | None:
     if name == "DATE":
         return _DAYS if inside.lower() == "days" else None
     if name in _MOMENTS and inside.lower() in _FACTORS:
-        micros = partial("epoch_micros({}, {factor})".format, factor=_FACTORS[inside.lower()])
-        return replace(_moment(name, "spelled({})".format), meant=micros)
+        unit = inside.lower()
+        micros = partial("epoch_micros({}, {factor})".format, factor=_FACTORS[unit])
+        # Of nanoseconds every one is long, and its decimals mean nothing.
+        return replace(_moment(name, "spelled({})".format), meant=micros, is_exact=unit != "ns")
     return None
 
 
@@ -87,7 +89,7 @@ _MOMENTS: dict[str, Callable[[str], str]] = {
     "TIMESTAMP": "make_timestamp({})::TIMESTAMPTZ".format,
     "TIMESTAMP_NTZ": "make_timestamp({})".format,
 }
-_DAYS = kind_of({"type": "int32", "name": "io.debezium.time.Date"})
+_DAYS = replace(kind_of({"type": "int32", "name": "io.debezium.time.Date"}), read="whole({})".format)
 _TOLD = {"STRING", "INT", "BIGINT", "BINARY"}
 _WORDS = {
     "BOOLEAN": kind_of({"type": "boolean"}),

@@ -31,7 +31,13 @@ class Format(Protocol):
         """What is decoded of messages of one identity, as the JSON that the schema describes."""
 
     def sample(self, messages: Iterable[Message]) -> Sample | None:
-        """One of these messages of one identity that says what they look like, or None where none does."""
+        """One of these messages of one identity that says what they look like, or None where none does.
+
+        The one that says most: from which table it comes, where any does.
+        """
+
+    def says_all(self, value: str) -> bool:
+        """Whether no other message of its identity could say more than a sample with this value."""
 
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """Whether messages of one identity are no changes, but what their source says of itself."""

@@ -380,7 +380,7 @@ def _other_table(schema: ChangeSchema, parts: Collection[str]) -> str:
         "schema": bool({"schema", "db"} & schema.source_fields),
     }
     return " OR ".join(
-        f"{known[part][0]} <> {literal_in_sql(known[part][1])}" for part in sorted(parts) if there[part]
+        f"{known[part][0]} <> {literal_in_sql(known[part][1] or '')}" for part in sorted(parts) if there[part]
     )
 
 

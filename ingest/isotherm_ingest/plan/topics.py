@@ -192,7 +192,7 @@ class Topic:
         self.has_more = bool(self.waiting(kafka).messages)
 
     def fail(self, tried: int, now_s: float) -> None:
-        """So many messages could not be read, with no other topic beside it."""
+        """So many messages could not be read, with no other topic beside it; 0 where fewer would not have been, either."""
         self.failures += 1
-        self.at_most = less(tried)
+        self.at_most = less(tried) if tried else self.at_most
         self.retry_at_s = now_s + pause_s(self.failures)

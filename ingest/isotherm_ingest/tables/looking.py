@@ -126,7 +126,8 @@ class Looking:
         """What the truncates of the portion come to."""
         sources: dict[str, set[tuple[str, str]]] = {}
         for one in groups:
-            sources.setdefault(one.topic, set()).add((one.schema.source_schema, one.schema.source_table))
+            source = one.schema.source_schema or "", one.schema.source_table or ""
+            sources.setdefault(one.topic, set()).add(source)
         is_of_one = self._stream.source_parts == {"schema", "table"}  # then each message is checked
         own = said.get(SOURCE_PROPERTY, "") if self._stream.has_one_source else ""
         return emptied(portion.truncates, at.next, Origin(at.vector, sources, own, is_of_one))

@@ -57,7 +57,8 @@ class Decoding:
         self._sorter = Sorter(task.formats)
         self._surveyors: dict[str, Surveyor] = {}
         self._letters: dict[str, int] = {}
-        self._samples: set[Route] = set()
+        self._samples: dict[Route, bool] = {}
+        """Of which one was reported, and whether another one could say more."""
         self._failed: set[str] = set()
         self._metadata: dict[str, TableMetadata] = {}
 
@@ -89,17 +90,21 @@ class Decoding:
             yield from self._sampled(NO_TABLE, group, group.rows)
 
     def _sampled(self, table: str, group: Group, rows: pa.RecordBatch) -> Iterator[Line]:
-        """A sample of a group; where it has none, its rows are letters of the table."""
+        """A sample of a group; where it has none, its rows are letters of the table. A second one, where it says more."""
         route = (group.topic, group.schema)
-        if route in self._samples:
+        if not self._samples.get(route, True):
             return
         if group.is_bookkeeping():
             return
         found = group.sample()
         if found is None:
             yield self._letter(table, rows, UNREADABLE)
-        elif sum(topic == group.topic for topic, _ in self._samples) < SAMPLES:
-            self._samples.add(route)
+            return
+        is_first, is_whole = route not in self._samples, group.format.says_all(found[0])
+        if is_first and sum(topic == group.topic for topic, _ in self._samples) >= SAMPLES:
+            return
+        if is_first or is_whole:
+            self._samples[route] = not is_whole
             yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))
 
     def _of_table(self, table: TableTask, group: Group, route: Route) -> Iterator[Line]:

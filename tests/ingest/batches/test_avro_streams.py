@@ -9,7 +9,8 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches import schemas as module
 from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.decode.kinds import SchemaError
-from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError
+from isotherm_ingest.plan.shares import count_of
+from isotherm_ingest.registry import NotKnownYetError, RegistryAwayError, StillUnknownError, TooSlowError
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.tasks import SAMPLE, BatchTask
@@ -32,14 +33,21 @@ class FakeClient:
 
     def __init__(self, *schemas):
         self.schemas, self.error, self.asked = dict(enumerate(map(json.dumps, schemas), 1)), None, []
-        self.unknown = set()
+        self.unknown, self.unknown_for_long = set(), set()
+        self.left = 1_000
+        """So often it may be asked."""
 
     def schema(self, number):
+        if not self.left:
+            raise TooSlowError
+        self.left -= 1
         self.asked.append(number)
         if self.error is not None:
             raise self.error
         if number in self.unknown:
             raise NotKnownYetError(number)
+        if number in self.unknown_for_long:
+            raise StillUnknownError(number)
         if number not in self.schemas:
             raise SchemaError(f"{number} is none")
         return self.schemas[number]
@@ -108,6 +116,20 @@ def test_ids_that_nobody_knows_wait_together_and_what_is_known_is_learned_meanwh
     assert list(known(found)) == [3]
 
 
+def test_a_slow_registry_is_asked_for_all_ids_in_turn():
+    """Else those at the end would never be asked for, and wait for ever behind some that nobody knows."""
+    client = FakeClient()
+    client.unknown = set(range(1, 8))
+    found = routing(client)
+    samples = [((ORDERS, number), sample(number), None) for number in range(1, 8)]
+    for _ in range(4):
+        client.left = 2
+        with pytest.raises(RegistryAwayError):
+            found.learn(samples, set())
+
+    assert client.asked == [1, 2, 3, 4, 5, 6, 7, 1]
+
+
 KEYED = STREAMS.replace("format: avro", "format: avro, key: [id]")
 
 
@@ -157,6 +179,78 @@ def test_a_key_that_is_known_a_batch_later_is_one_from_then_on():
     found.forget_old({ORDERS})
     asked_and_learned(found, message, keys=[key])
 
+    assert [group.schema.key for group, _, _ in found.of({ORDERS}, set())] == [(), ("id",)]
+
+
+INSERT, WHOLE = change(after=ROW), change("d", ROW)
+BY_KEY = change("d")
+
+
+@pytest.mark.parametrize(
+    ("values", "waits"),
+    [
+        ([BY_KEY], True),
+        ([INSERT, BY_KEY], True),
+        ([*[INSERT] * 300, BY_KEY], True),
+        ([INSERT, WHOLE], False),
+        ([INSERT], False),
+    ],
+    ids=["alone", "behind", "behind many", "with its old row", "none"],
+)
+@pytest.mark.parametrize(
+    "streams", [KEYED, KEYED.replace("key: [id]", "mode: changelog")], ids=["key", "log"]
+)
+def test_a_delete_that_has_nothing_but_its_key_waits_for_the_schema_of_it(streams, values, waits):
+    """It was a dead letter while a replica was a second behind, and the row stayed."""
+    client = FakeClient(ENVELOPE, KEY)
+    client.unknown = {2}
+    found = routing(client, streams)
+    key = confluent(2, written(KEY, {"id": 1}))
+    given = [confluent(1, written(ENVELOPE, one)) for one in values], [key] * len(values)
+    if waits:
+        with pytest.raises(NotKnownYetError):
+            asked_and_learned(found, *given[0], keys=given[1])
+        client.unknown = set()
+        found.forget_old({ORDERS})
+    asked_and_learned(found, *given[0], keys=given[1])
+
+    assert [group.schema.key for group, _, _ in found.of({ORDERS}, set())] == [("id",) if waits else ()]
+
+
+def test_a_delete_waits_also_where_it_comes_in_a_later_group_or_another_task():
+    client = FakeClient(ENVELOPE, KEY)
+    client.unknown = {2}
+    found = routing(client, KEYED)
+    found.learn([((ORDERS, 5), sample(1, 2), None)], set())
+    asks = [json.dumps({"ids": [1, 2], "deletes": deletes}) for deletes in (False, True)]
+    with pytest.raises(NotKnownYetError):
+        found.learn([((ORDERS, 5), one, None) for one in asks], set())
+
+    batches = [from_kafka(confluent(1, written(ENVELOPE, one))) for one in (INSERT, BY_KEY)]
+    keys = pa.array([confluent(2, written(KEY, {"id": 1}))], pa.binary())
+    task = BatchTask({}, {}, {}, found.formats([ORDERS]))
+    lines = [*Decoding(task).lines([one.set_column(0, "key", keys) for one in batches])]
+    assert [json.loads(one.data()[2]) for one in lines if one.kind == SAMPLE] == [*map(json.loads, asks)]
+
+
+def test_an_id_of_keys_that_was_unknown_for_long_is_one_as_soon_as_the_registry_knows_it():
+    """Until then it costs a question a batch, and no second reading."""
+    client = FakeClient(ENVELOPE, KEY)
+    client.unknown_for_long = {2}
+    found = routing(client, KEYED)
+    message, key = confluent(1, written(ENVELOPE, BY_KEY)), confluent(2, written(KEY, {"id": 1}))
+    asked_and_learned(found, message, keys=[key])
+    for _ in range(3):
+        found.forget_old({ORDERS})
+        assert found.formats([ORDERS])[ORDERS].no_keys == {b"2"}
+    assert client.asked == [1, 2, 2, 2, 2]
+
+    client.error = RegistryAwayError("away")
+    found.forget_old({ORDERS})
+    client.error, client.unknown_for_long = None, set()
+    assert found.formats([ORDERS])[ORDERS].no_keys == {b"2"}
+    found.forget_old({ORDERS})
+    asked_and_learned(found, message, keys=[key])
     assert [group.schema.key for group, _, _ in found.of({ORDERS}, set())] == [(), ("id",)]
 
 
@@ -257,3 +351,23 @@ def test_a_topic_whose_schemas_cannot_be_asked_for_waits_alone():
     assert list(pipeline.lake.tables) == ["lake.sensors"]
     assert pipeline.dead_letters.sent == []
     assert pipeline.sample("batches_failed_total") >= 2
+
+
+def test_a_topic_that_waits_for_the_registry_is_read_in_no_smaller_pieces():
+    """Or of its unknown ids each would wait by itself, for five minutes: a hundred of them for eight hours."""
+    pipeline, sizes = Pipeline(STREAMS.replace("http://registry", "http://127.0.0.1:1")), []
+    read = pipeline.session.read
+
+    def noted(spark, kafka, ranges, task):
+        sizes.append(count_of(ranges))
+        return read(spark, kafka, ranges, task)
+
+    pipeline.session.read = noted
+    pipeline.start()
+    pipeline.send(*(Message(ORDERS, offset, value=sample(1)) for offset in range(100)))
+    for _ in range(5):
+        pipeline.minute()
+    pipeline.driver.stop()
+
+    assert len(sizes) >= 4
+    assert set(sizes) == {100}

@@ -10,7 +10,7 @@ import pytest
 
 from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.debezium_messages import decoder
-from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.decode.kinds import SchemaError, kind_of
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, Sorter
 from support.avro import ENVELOPE, KEY, change, confluent, envelope_of, written
@@ -313,3 +313,102 @@ def test_a_field_tells_the_names_that_it_had():
         bad = {"type": "record", "name": "r", "fields": [{**fields[1], "aliases": aliases}]}
         with pytest.raises(SchemaError):
             form_of(bad, envelope=False).schema('{"ids":[1]}', None)
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value", "other"),
+    [
+        (DECIMAL, "d\u00ff", b"d\xff", b"d"),
+        ({"type": "fixed", "name": "f", "size": 2}, "\0\u00e9", b"\0\xe9", b"ab"),
+        ("bytes", "", b"", b"a"),
+        ({"type": "enum", "name": "e", "symbols": ["NEW", "OLD"]}, "OLD", "OLD", "NEW"),
+        ({"type": "array", "items": ["null", "string"]}, ["a", "é"], ["a", "é"], ["a"]),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], [b"\xff"], []),
+        ({"type": "map", "values": "long"}, {"a": 1}, {"a": 1}, {"a": 2}),
+        (
+            {"type": "record", "name": "i", "fields": [{"name": "a", "type": "bytes"}, {"name": "b", "type": "int"}]},
+            {"a": "x", "b": 5}, {"a": b"x", "b": 5}, {"a": b"y", "b": 5},
+        ),
+        ("string", "x", "x", "y"),
+        ("double", 7, 7.0, 8.5),
+        ("boolean", True, True, False),
+        (["long", "null"], 7, 7, 8),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 300], ids=["few", "many"])
+def test_an_old_row_that_has_nothing_but_defaults_deletes_no_other_row(kind, default, value, other, count):
+    """REPLICA IDENTITY DEFAULT, and a table by another column than the primary key."""
+    fields = [{"name": "id", "type": "long"}, {"name": "code", "type": "string"}]
+    schema = envelope_of([*fields, {"name": "x", "type": kind, "default": default}])
+    bare = json.loads(json.dumps(schema).replace('"logicalType"', '"meant"'))
+    old = [{"id": 7, "code": "", "x": one} for one in (value, other)]
+    values = [confluent(1, written(bare, change("d", one))) for one in old]
+    keys = [confluent(2, written(KEY, {"id": 7}))] * 2 * count
+    found = rows_of(form_of(schema, KEY), *values * count, keys=keys, key=("code",))
+
+    problems = [told["problem"] and told["problem"][:47] for _, told in found]
+    assert problems == ["no_row:the old row tells no more than the messa", None] * count
+
+
+@pytest.mark.parametrize(
+    ("connect", "avro", "tells"),
+    [
+        ({"type": "int16"}, {"type": "int", "connect.type": "int16"}, False),
+        ({"type": "int32"}, "int", True),
+        ({"type": "int64"}, "long", True),
+        ({"type": "string"}, "string", True),
+        ({"type": "bytes"}, "bytes", True),
+        ({"type": "boolean"}, "boolean", False),
+        ({"type": "float32"}, "float", False),
+        *(
+            ({"type": connect, "name": name}, {"type": avro, "connect.name": name}, tells)
+            for connect, avro, name, tells in (
+                ("string", "string", "io.debezium.time.ZonedTimestamp", False),
+                ("int64", "long", "io.debezium.time.MicroTimestamp", False),
+                ("int64", "long", "io.debezium.time.MicroTime", False),
+                ("string", "string", "io.debezium.data.Enum", False),
+                ("string", "string", "io.debezium.data.Json", True),
+                ("string", "string", "io.debezium.data.Uuid", True),
+                ("int32", "int", "io.debezium.time.Date", True),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_whether_a_null_list_may_be_an_unchanged_one_is_told_as_of_json(connect, avro, tells):
+    """Else nobody says `unchanged_values_not_told`, and the mirror has null for what it had."""
+    fields = [{"name": "x", "type": ["null", {"type": "array", "items": ["null", avro]}]}]
+    form = form_of({"type": "record", "name": "r", "fields": fields}, envelope=False)
+    (column,) = form.schema('{"ids":[1]}', None).columns
+
+    assert kind_of({"type": "array", "items": connect}).tells is tells
+    assert column.kind.tells is tells
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd", "is_value"),
+    [
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\x08", True),
+        ("string", b"\x02\xff", True),
+        ({"type": "map", "values": ["null", "string"]}, b"\x02\x02\xff\x02\x02\xff\0", True),
+        ({"type": "array", "items": "string"}, b"\x02\x02\xff\0", True),
+        ("int", b"\x80\x80\x80\x80\x20", False),
+        ("string", b"\x04\xff", False),
+    ],
+    ids=str,
+)
+def test_what_nobody_reads_of_a_change_is_the_same_alone_and_among_many(kind, odd, is_value):
+    """It was a dead letter alone, and a row among many."""
+    fields = ENVELOPE["fields"]
+    schema = {**ENVELOPE, "fields": [*fields, {"name": "more", "type": kind}]}
+    body = written(ENVELOPE, change(after=ROW)) + odd
+    told = [TOLD if is_value else None]
+    good = confluent(1, written(ENVELOPE, change(after=ROW)) + b"\0")
+    values = [confluent(1, body)]
+
+    assert [row for row, _ in rows_of(form_of(schema), good, *values)] == [TOLD, *told]
+    assert [row for row, _ in rows_of(form_of(schema), good, *values * 300)] == [TOLD, *told * 300]

@@ -86,6 +86,17 @@ def test_an_enum_that_is_named_many_times_does_not_multiply(monkeypatch):
         parsed(json.dumps(record(kind, *["e"] * 50)))
 
 
+def test_attributes_that_mean_nothing_are_not_kept():
+    """A record with 200,000 of them may be named thousands of times."""
+    noise = {f"a{number}": 0 for number in range(1_000)}
+    said = {"connect.name": "n", "connect.parameters": {"scale": "2"}, "logicalType": "l"}
+    found = parsed(
+        json.dumps(record(record("int", name="i", **noise, **said), "i", {"type": "int", **noise, **said}))
+    )
+
+    assert [dict(one.said) for one in found.inner] == [said] * 3
+
+
 def test_a_name_that_is_defined_again_means_the_new_type_from_then_on():
     first, second = ({"type": "enum", "name": "e", "symbols": [one]} for one in "AB")
     found = parsed(json.dumps(record(first, "e", second, "e")))

@@ -3,6 +3,7 @@
 import base64
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
@@ -302,6 +303,45 @@ def test_numbers_of_a_key_delete_the_row_that_they_inserted(of_key):
     assert found[0][0] == found[1][0]
 
 
+DIGITS = "9007199254740993217"
+"""As a whole number of 16 digits, the first that no double has."""
+
+
+def spellings():
+    """Numbers of 14 to 19 digits in every way to write them: sign, point and exponent."""
+    for size in range(14, 20):
+        digits = DIGITS[:size]
+        points = (digits, f"{digits[0]}.{digits[1:]}", f"{digits[:-1]}.{digits[-1]}", f"0.{digits}")
+        ends = ("", "e-2", "E+1", "e0", "e1", "e-02", "E-001")
+        yield from (sign + number + end for sign in ("", "-") for number in points for end in ends)
+
+
+def test_a_decimal_is_exact_however_many_digits_and_whatever_exponent_it_has():
+    """Alone, in a list, and in the key that a row is deleted by; Python's own is the judge."""
+    texts = [*spellings()]
+    rows = rows_of(
+        {"n": "DECIMAL(38,18)", "a": "ARRAY<DECIMAL(38,18)>"},
+        *(b'{"n":%s,"a":[1.5,%s]}' % ((text.encode(),) * 2) for text in texts),
+    )
+    deletes = rows_of(
+        {"id": "DECIMAL(38,18)"}, *[event(op="d")] * len(texts), envelope=True, keeps=True, key=["id"],
+        keys=[b'{"id":%s}' % text.encode() for text in texts],
+    )  # fmt: skip
+    exact = {text: Decimal(text) for text in texts if Decimal(text).as_tuple().exponent >= -18}
+
+    assert len(exact) > 150
+    for text, (row, told), (gone, _) in zip(texts, rows, deletes, strict=True):
+        if text in exact:
+            number = exact[text]
+            assert (row, gone, told["problem"]) == (
+                {"n": number, "a": [Decimal("1.5"), number]},
+                {"id": number},
+                None,
+            )
+        else:
+            assert (row, gone) == (None, None)
+
+
 # Telling messages apart
 
 
@@ -331,7 +371,7 @@ def test_changes_with_keys_of_other_columns_are_of_another_kind():
     assert [form.schema(*one.sample()).key for one in found] == [("id",), ("id", "part"), (), ()]
 
 
-def test_what_says_no_source_is_no_sample_of_changes():
+def test_of_changes_the_sample_is_one_that_says_its_source():
     form = DeclaredJson((("id", "BIGINT"),))
     (group,) = groups(form, b"x", {"id": 1}, {"op": "c", "after": {}}, event(after={"id": 1}))
 

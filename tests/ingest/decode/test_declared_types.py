@@ -284,3 +284,31 @@ def test_what_is_no_type_is_refused_with_those_that_are(text):
 def test_a_column_may_be_required():
     assert declared("BIGINT not  null")[1] is False
     assert declared("BIGINT")[1] is True
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(("unit", "factor"), [("s", 10**6), ("ms", 10**3), ("us", 1)])
+@pytest.mark.parametrize(
+    "digits", ["1706702400.9999999", "1706702400.99999949999", "9007199254740993.0", "17067024.00999999999e2"]
+)
+def test_a_time_with_more_digits_than_a_double_has_is_the_same_as_a_number_and_as_a_text(
+    sign, unit, factor, digits
+):
+    """It became the next second."""
+    number = Decimal(sign + digits)
+    micros = math.floor(number * factor)
+    expected = (EPOCH + timedelta(microseconds=micros), None) if abs(micros) < 10**17 else (None, BAD)
+    if micros < -62_135_596_800_000_000:
+        expected = None, BAD
+
+    for text in (sign + digits, f'"{sign}{digits}"'):
+        assert one(f"TIMESTAMP({unit})", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("3000000000", date(9999, 12, 31)), ("-3000000000", date(1, 1, 1)), ("2147483648", date(9999, 12, 31))],
+)
+def test_days_beyond_an_int_are_clamped_too(text, value):
+    assert one("DATE(days)", text, out_of_range="clamp") == (value, None)
+    assert one("DATE(days)", text) == (None, BAD)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.decode.debezium_json import DebeziumJson
-from isotherm_ingest.decode.debezium_schema import SourceError, names_a_table, source_of
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError, names_a_table, source_of
 from isotherm_ingest.decode.declared_json import DeclaredJson
 from isotherm_ingest.decode.formats import Format
 from support.messages import envelope
@@ -43,7 +44,10 @@ def test_a_garbage_source_is_no_sample_where_there_is_another(form: Format, writ
 
 
 @pytest.mark.parametrize("source", [*BAD[2:], {"schema": 7, "table": "orders"}])
-def test_names_that_are_no_texts_are_refused(source: dict[str, object]) -> None:
+def test_names_that_are_no_texts_name_no_table(source: dict[str, object]) -> None:
     assert not names_a_table(source)
-    with pytest.raises(SourceError, match="no names of a source"):
-        source_of(source)
+    schema = ChangeSchema((), (), *source_of(source), frozenset(), ())
+    with pytest.raises(SourceError, match="a change says it comes from is no name"):
+        table_name("shop.{schema}.{table}", "topic", schema)
+
+    assert table_name("shop.orders", "topic", schema) == "shop.orders"

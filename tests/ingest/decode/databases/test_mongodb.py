@@ -149,6 +149,16 @@ def test_documents_in_avro_are_the_same_rows(count):
     assert all(told_["problem"] is None for _, told_ in found)
 
 
+def test_the_schema_of_a_document_s_key_is_waited_for():
+    """Whatever happens to a document, its id is in the key."""
+    form = Avro("confluent", schemas={1: json.dumps(ENVELOPE)})
+    source = {name: SOURCE[name] for name in ("ts_ms", "db", "collection")}
+    value = confluent(1, written(ENVELOPE, {"before": None, "after": "{}", "source": source, "op": "c"}))
+    sample, _ = form.sample([(value, confluent(2, written(KEY, {"id": OBJECT})), None)])
+
+    assert form.has_deletes(sample)
+
+
 def test_a_text_that_is_no_document_is_no_row():
     """Of a source that nobody knows: it is refused, as what is no row was before."""
     key, value = change("c", OBJECT, after="{}")
