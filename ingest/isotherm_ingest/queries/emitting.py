@@ -36,24 +36,28 @@ class Emitter:
         self._is_there = False
 
     def changed(
-        self, rows: DataFrame, touched: DataFrame, since: Progress | None, reached: Progress
+        self, rows: DataFrame, touched: str, table: str, since: Progress | None, reached: Progress
     ) -> Progress:
         """Before a commit: send what is to be seen at once; gives what the commit is to say.
 
         Args:
             rows: that are written.
-            touched: the keys of these rows, and of those that are gone.
-            since: what the table says.
+            touched: a view of their keys, and of those of rows that are gone.
+            table: as SQL names it.
+            since: what it says.
             reached: what the commit would say.
         """
-        sent_ms = self._sent(since)
-        if self._emit.when == "changed":
-            self._send(self._texts(rows))
-            if since is not None:
-                gone = touched.join(rows, list(self._key), "left_anti")
-                self._send((key, None) for key, _ in self._texts(gone))
-        elif sent_ms is not None:  # it was final, and is another one now
-            self._send(self._texts(rows.where(f"{self._time} <= {sent_ms}")))
+        session, key, sent_ms = rows.sparkSession, list(self._key), self._sent(since)
+        gone = (
+            session.table(table).join(session.table(touched), key, "left_semi").join(rows, key, "left_anti")
+        )
+        if self._emit.when == "final":
+            if sent_ms is None:
+                return reached
+            # It was final, and is another one now.
+            rows, gone = (some.where(self._is_over(some, sent_ms)) for some in (rows, gone))
+        self._send(self._texts(rows))
+        self._send((key_text, None) for key_text, _ in self._texts(gone))
         return replace(reached, final_ms=sent_ms)
 
     def final(self, session: SparkSession, table: str, since: Progress | None, reached_ms: int) -> None:
@@ -70,17 +74,23 @@ class Emitter:
         sent_ms, upto_ms = self._sent(since), reached_ms - int(seconds(self._emit.after) * 1000)
         if sent_ms is not None and upto_ms <= sent_ms:
             return
-        rows = session.table(table).where(f"{self._time} <= {upto_ms}")
-        self._send(self._texts(rows if sent_ms is None else rows.where(f"{self._time} > {sent_ms}")))
+        rows = session.table(table)
+        over = rows.where(self._is_over(rows, upto_ms))
+        if sent_ms is not None:
+            over = over.where(f"NOT ({self._is_over(rows, sent_ms)})")
+        self._send(self._texts(over))
         self._sent_ms = upto_ms
 
     def _sent(self, since: Progress | None) -> int | None:
         return self._sent_ms if self._sent_ms is not None or since is None else since.final_ms
 
-    @property
-    def _time(self) -> str:
-        """SQL of when a row is over, in milliseconds."""
-        return f"unix_millis(CAST({quoted(self._emit.time)} AS TIMESTAMP))"
+    def _is_over(self, rows: DataFrame, ms: int) -> str:
+        """SQL of whether a row is over by a time."""
+        name = quoted(self._emit.time)
+        kinds = {column.lower(): kind for column, kind in rows.dtypes}
+        if kinds.get(self._emit.time.lower()) == "timestamp":  # compared as it is, files are skipped
+            return f"{name} <= timestamp_millis({ms})"
+        return f"unix_millis(CAST({name} AS TIMESTAMP)) <= {ms}"
 
     def _texts(self, rows: DataFrame) -> Iterator[tuple[str, str]]:
         key = ", ".join(map(quoted, self._key))

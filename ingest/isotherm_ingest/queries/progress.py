@@ -8,7 +8,7 @@ Where a source is not what it was, nobody knows which rows are to be computed: a
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.topic_partition import Position
@@ -97,6 +97,32 @@ def progress(query: Query, sources: Iterable[SourceNow]) -> Progress:
         fingerprint(query),
         {one.name: (one.uuid, one.head) for one in found},
     )
+
+
+def is_circle(reads: Mapping[str, Collection[str]], start: str) -> bool:
+    """Whether a table is computed from itself.
+
+    Args:
+        reads: by table of a query, those that it reads.
+        start: the table.
+    """
+    met, waiting = set[str](), list(reads.get(start, ()))
+    while waiting:
+        name = waiting.pop()
+        if name not in met:
+            met.add(name)
+            waiting += reads.get(name, ())
+    return start in met
+
+
+def topic_of_two(sources: Iterable[SourceNow]) -> str:
+    """A topic that was made again, of which not all tables are of the new one yet; or nothing."""
+    ids: dict[str, str] = {}
+    for one in sources:
+        for topic, number in (one.source.topic_ids if one.source is not None else {}).items():
+            if ids.setdefault(topic, number) != number:
+                return topic
+    return ""
 
 
 def reached_ms(query: Query, sources: Iterable[SourceNow]) -> int | None:

@@ -13,13 +13,21 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.queries.emitting import Emitter
 from isotherm_ingest.queries.query_table import QueryTable
+from isotherm_ingest.queries.reading import Others
 from isotherm_ingest.span import seconds
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.upsert import SMALL_CONF
 from isotherm_ingest.threads import context
 
 LONGEST_PAUSE_S = 5.0
+
+
+def feeds(config: StreamsConfig, topic: str, table: str) -> bool:
+    """Whether it is sure that messages of a topic become rows of a table: its stream has no other one."""
+    stream = config.stream_of(topic)
+    return stream is not None and stream.table == table
 
 
 class Queries:
@@ -31,14 +39,16 @@ class Queries:
         """Nothing is read before `turn`, or `start`."""
         # Of SQL that cannot be run PySpark writes Java's whole stack, again at each try; `query_failed` says what is wrong.
         logging.getLogger("SQLQueryContextLogger").disabled = True
-        sessions = Sessions(spark)
+        self._sessions = Sessions(spark)
+        self._conf: dict[str, str | None] = {}
+        others = Others(lambda topic, table: feeds(config, topic, table))
         self._tables = [
             QueryTable(
                 one,
-                config.catalog.name,
-                sessions,
+                self._sessions,
                 tools,
                 outbox,
+                others,
                 None if one.emit is None else Emitter(one.emit, one.table, one.key, broker),
             )
             for one in config.queries
@@ -75,6 +85,7 @@ class Queries:
             if now_s < self._due_s[name] or self._done.is_set():
                 continue
             try:
+                self._begin_again()
                 is_written = table.turn() or is_written
             except Exception as err:  # noqa: BLE001 (isolated here, told, and tried again)
                 self._failed(name, err, now_s)
@@ -85,6 +96,17 @@ class Queries:
             self._metrics.quarantined.labels(name).set(0)
             self._due_s[name] = now_s + self._every_s[name]
         return is_written
+
+    def _begin_again(self) -> None:
+        """Give the session its settings back: an upsert into a small table has its own, by which no large query should run."""
+        conf = self._sessions.own.conf
+        if not self._conf:
+            self._conf = {name: conf.get(name, None) for name in SMALL_CONF}
+        for name, value in self._conf.items():
+            if value is None:
+                conf.unset(name)
+            else:
+                conf.set(name, value)
 
     def _failed(self, name: str, err: Exception, now_s: float) -> None:
         self._failures[name] += 1

@@ -6,7 +6,7 @@ and progress in one snapshot. What is repeated, or computed from newer tables, i
 no more than it has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -16,25 +16,31 @@ from pyspark.sql import DataFrame, SparkSession
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.failures import TableRefused, WorkFailed, brief, is_refused
+from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.queries.committing import Target, commit, write
 from isotherm_ingest.queries.emitting import Emitter
-from isotherm_ingest.queries.progress import Progress, progress, reached_ms, rows_sql, said, why_anew
-from isotherm_ingest.queries.reading import CHANGES, MODE, QueryReader, tokens_of
-from isotherm_ingest.queries.result import changes_of, columns_of
+from isotherm_ingest.queries.fitting import QueryFit
+from isotherm_ingest.queries.progress import (
+    Progress,
+    SourceNow,
+    progress,
+    reached_ms,
+    rows_sql,
+    said,
+    topic_of_two,
+    why_anew,
+)
+from isotherm_ingest.queries.reading import CHANGES, MODE, Others, QueryReader, tokens_of
 from isotherm_ingest.query_config import Query
 from isotherm_ingest.sql import key_conditions
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.tables import offset_vector
-from isotherm_ingest.tables.definition import KEY_PROPERTY, MODE_PROPERTY
-from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements, summary_of
-from isotherm_ingest.tables.refusals import must_be_written
+from isotherm_ingest.tables.lake import TableNow, summary_of
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 
 TOUCHED = "touched"
 """A view of the session of the queries' thread."""
-PROPERTIES = {"format-version": "2", "write.delete.granularity": "file"}
 
 
 class QueryTable:
@@ -43,29 +49,30 @@ class QueryTable:
     def __init__(
         self,
         query: Query,
-        catalog: str,
         sessions: Sessions,
         tools: Tools,
         outbox: Outbox,
+        others: Others,
         emitter: Emitter | None,
     ) -> None:
         """Nothing is read before `turn`.
 
         Args:
             query: what is computed.
-            catalog: its name, as SQL has it.
             sessions: of the threads.
             tools: what every writer uses.
             outbox: told of each commit.
+            others: what is known of the rest of the pipeline.
             emitter: sends rows on, where the query says so.
         """
         self.query = query
-        self._catalog = catalog
         self._sessions = sessions
         self._tools = tools
         self._outbox = outbox
+        self._others = others
         self._emitter = emitter
-        self._reader = QueryReader(query, tools.lake, tools.pipeline)
+        self._reader = QueryReader(query, tools.lake, tools.pipeline, others)
+        self._fit = QueryFit(query, tools.lake, tools.pipeline)
         self._target = tools.lake.spark_name(query.table)
         self._seen: tuple[Progress | None, Progress] | None = None
         """What the table said, and how far was looked since without a row to write."""
@@ -79,7 +86,7 @@ class QueryTable:
             Exception: Spark's, the catalog's or Kafka's; nothing, or everything, was committed.
         """
         session = self._sessions.own
-        session.catalog.setCurrentCatalog(self._catalog)
+        session.catalog.setCurrentCatalog(self._tools.lake.name)
         try:
             return self._turn(session)
         except (AnalysisException, ParseException) as err:
@@ -91,135 +98,101 @@ class QueryTable:
 
     def _turn(self, session: SparkSession) -> bool:
         sources = self._reader.sources(session)
+        if topic := topic_of_two(sources):
+            raise WorkFailed(
+                f"topic {topic} was made again, and not all tables of {self.query.table} are of the new one yet"
+            )
         now = self._tools.lake.load(self.query.table)
+        self._fit.check(now)
         told = self._said(now)
         was = self._seen[1] if self._seen is not None and self._seen[0] == told else told
         reached = progress(self.query, sources)
-        final_ms = reached_ms(self.query, sources)
         why = why_anew(was, reached, sources)
-        if not why and was is not None and was.source.vector == reached.source.vector:
-            return False
-        if why and now is not None and now.head is not None:
-            self._log.warning("query_computed_anew", why=why)
-        since = Progress() if why or was is None else was
-        touched = self._reader.touched(session, since, sources, now, anew=bool(why))
-        try:
-            is_written = self._computed(session, touched, now, told, reached)
-        finally:
-            touched.unpersist()
+        is_written = False
+        if why or was is None or was.source.vector != reached.source.vector:
+            if why and now is not None and now.head is not None:
+                self._log.warning("query_computed_anew", why=why)
+            is_written = self._computed(
+                session, sources, now, told, Progress() if why or was is None else was, reached
+            )
+            self._seen = None if is_written else (told, reached)
+        self._others.reached[self.query.table] = reached
+        final_ms = reached_ms(self.query, sources)
         if self._emitter is not None and final_ms is not None:
             self._emitter.final(session, self._target, told, final_ms)
-        self._seen = None if is_written else (told, reached)
         return is_written
 
     def _said(self, now: TableNow | None) -> Progress | None:
-        """What the table's newest token says; None where it has none.
-
-        Raises:
-            TableRefused: it has rows of somebody else.
-        """
-        if now is None or now.head is None:
-            return None
-        for summary in map(summary_of, now.ancestry()):
+        """What the table's newest token says; None where it has none."""
+        for summary in map(summary_of, now.ancestry()) if now is not None else ():
             if summary.get(INGEST_PIPELINE) == tokens_of(self._tools.pipeline) and INGEST_TOKEN in summary:
                 return said(offset_vector.decode(summary[INGEST_TOKEN]), summary)
-        if now.properties.get(MODE_PROPERTY) != MODE:
-            raise TableRefused(
-                f"{self.query.table} has rows of somebody else, which a query would delete: give it another table"
-            )
         return None
 
     def _computed(
         self,
         session: SparkSession,
-        touched: DataFrame,
+        sources: list[SourceNow],
         now: TableNow | None,
         told: Progress | None,
+        since: Progress,
         reached: Progress,
     ) -> bool:
+        """Compute what was touched since; gives whether anything was committed."""
+        columns = self._reader.columns(session)
+        now = self._fit.fitted(session, now, columns, may_add=told is None or told.query != reached.query)
+        touched = self._reader.touched(session, since, sources, now, columns, anew=since == Progress())
         touched.createOrReplaceTempView(TOUCHED)
+        try:
+            sql = self.query.sql_for(self._ends(touched))
+            key = now.named(self.query.key)
+            typed = ", ".join(
+                f"CAST({quoted(name)} AS {now.columns[own]}) AS {quoted(own)}"
+                for name, own in zip(self.query.key, key, strict=True)
+            )
+            keys = session.sql(f"SELECT DISTINCT {typed} FROM {TOUCHED}").toArrow()  # noqa: S608 (quoted)
+            if not keys.num_rows:
+                return False
+            hidden = [name for name in key if now.hides(name)]
+            reach = key_conditions.reach_of(keys, now.columns, (), hidden).condition
+            rows = session.sql(rows_sql(sql, self.query.key, now.columns, columns, TOUCHED, reach))
+            return self._written(rows, keys, Target(now, key), told, reached)
+        finally:
+            touched.unpersist()
+
+    def _ends(self, touched: DataFrame) -> Callable[[str, str], str]:
+        """SQL of the least and the greatest value of each column of the key."""
         kinds = dict(touched.dtypes)
-        ends = touched.selectExpr(
-            *(f"CAST({function}({quoted(name)}) AS STRING) AS {function}{place}"
-              for place, name in enumerate(self.query.key) for function in ("min", "max"))
-        ).collect()[0]  # fmt: skip
+        wanted = {
+            (which, name): f"CAST({function}({quoted(name)}) AS STRING) AS `{which}{place}`"
+            for place, name in enumerate(self.query.key)
+            for which, function in (("first", "min"), ("last", "max"))
+        }
+        found = touched.selectExpr(*wanted.values()).collect()[0]
+        values = dict(zip(wanted, found, strict=True))
 
         def end(which: str, name: str) -> str:
-            value = ends[f"{'min' if which == 'first' else 'max'}{self.query.key.index(name)}"]
+            value = values[which, name]
             return f"CAST({'NULL' if value is None else literal(value)} AS {kinds[name]})"
 
-        sql = self.query.sql_for(end)
-        result = session.sql(f"SELECT * FROM (\n{sql}\n)")  # noqa: S608 (of the owner)
-        columns = columns_of(self.query.table, result.dtypes, self.query.key)
-        now = self._fitted(session, now, columns)
-        must_be_written(now)
-        typed = ", ".join(
-            f"CAST({quoted(name)} AS {now.columns[name]}) AS {quoted(name)}" for name in self.query.key
-        )
-        keys = session.sql(f"SELECT DISTINCT {typed} FROM {TOUCHED}").toArrow()  # noqa: S608 (quoted)
-        if not keys.num_rows:
-            return False
-        hidden = [name for name in self.query.key if now.hides(name)]
-        reach = key_conditions.reach_of(keys, now.columns, (), hidden).condition
-        rows = session.sql(rows_sql(sql, self.query.key, now.columns, columns, TOUCHED, reach))
-        if self._emitter is not None:
-            rows.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            return self._written(rows, keys, Target(now, self.query.key), told, reached)
-        finally:
-            rows.unpersist()
-
-    def _fitted(self, session: SparkSession, now: TableNow | None, columns: Mapping[str, str]) -> TableNow:
-        """The table, made where there is none, with the columns of the query."""
-        if now is None:
-            properties = {
-                **PROPERTIES,
-                **self.query.properties,
-                PIPELINE_PROPERTY: self._tools.pipeline,
-                MODE_PROPERTY: MODE,
-                KEY_PROPERTY: "[" + ", ".join(f'"{name}"' for name in self.query.key) + "]",
-            }
-            for field in self.query.spec:
-                if field.column not in columns:
-                    raise TableRefused(
-                        f"partition_by names {field.column!r}, which {self.query.table} does not have: {sorted(columns)}"
-                    )
-            for statement in create_statements(
-                self._tools.lake, self.query.table, columns, self.query.partition_by, properties
-            ):
-                session.sql(statement)
-            self._log.info(
-                "table_created", columns=len(columns), partition_by=", ".join(self.query.partition_by)
-            )
-            return self._loaded()
-        changes = changes_of(self.query.table, now.columns, columns)
-        for change in changes:
-            try:
-                session.sql(f"ALTER TABLE {self._target} {change}")
-            except Exception as err:
-                if not is_refused(err):
-                    raise
-                raise TableRefused(f"{self.query.table} refuses {change}: {brief(err)}") from err
-            self._log.info("table_altered", change=change)
-        return self._loaded() if changes else now
-
-    def _loaded(self) -> TableNow:
-        now = self._tools.lake.load(self.query.table)
-        if now is None:
-            raise TableRefused(f"table {self.query.table} was dropped while it was written")
-        return now
+        return end
 
     def _written(
         self, rows: DataFrame, keys: pa.Table, target: Target, told: Progress | None, reached: Progress
     ) -> bool:
         started_s = clock.monotonic_s()
-        wrote = write(rows, target, keys.num_rows)
+        if self._emitter is not None:
+            rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            if self._emitter is not None:
-                reached = self._emitter.changed(rows, rows.sparkSession.table(TOUCHED), told, reached)
-        except BaseException:
-            wrote.forget(target)
-            raise
+            wrote = write(rows, target, keys.num_rows)
+            try:
+                if self._emitter is not None:
+                    reached = self._emitter.changed(rows, TOUCHED, self._target, told, reached)
+            except BaseException:
+                wrote.forget(target)
+                raise
+        finally:
+            rows.unpersist()
         summary = self._summary(target.now, reached)
         landed = commit(self._sessions, self._tools, target, wrote, keys, summary, lambda: self._same(target))
         if landed is None:
@@ -238,7 +211,7 @@ class QueryTable:
 
     def _same(self, target: Target) -> Target:
         """The table as it is now, for which the same files are right. Raises WorkFailed: they are not."""
-        found = self._loaded()
+        found = self._fit.loaded()
         mine, other = target.now.table.metadata, found.table.metadata
         same = (
             target.now.uuid == found.uuid

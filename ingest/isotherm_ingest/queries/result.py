@@ -35,13 +35,18 @@ def columns_of(table: str, found: Sequence[tuple[str, str]], key: Sequence[str])
                 f"column {name!r} of {table} has the name of one of Iceberg's own: name it otherwise"
             )
     for name in key:
-        if name not in columns:
+        kind = next((one for column, one in columns.items() if column.lower() == name.lower()), None)
+        if kind is None:
             raise TableRefused(f"key column {name!r} is no column of the query of {table}: {list(columns)}")
-        if not _PLAIN.fullmatch(columns[name]) or columns[name] in {"FLOAT", "DOUBLE", "BINARY"}:
-            raise TableRefused(
-                f"key column {name!r} of {table} is {columns[name]}, by which no row is found surely"
-            )
+        if not _PLAIN.fullmatch(kind) or kind in {"FLOAT", "DOUBLE", "BINARY"}:
+            raise TableRefused(f"key column {name!r} of {table} is {kind}, by which no row is found surely")
     return columns
+
+
+def is_like(found: str, wanted: str) -> bool:
+    """Whether values of a type, as Spark's schema writes it, stay the same values in another one."""
+    kind = _LIKE.get(found.upper(), found.upper())
+    return fits(wanted, kind) or fits(kind, wanted)
 
 
 def _type_of(table: str, name: str, kind: str) -> str:
