@@ -8,13 +8,13 @@ from pydantic import BaseModel
 
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.partition_field import partition_by
 from isotherm_ingest.streams import (
     BrokerConfig,
     LakeConfig,
     Stream,
     StreamsConfig,
     load_streams,
-    partition_by,
     seconds,
     spark_catalog,
 )

@@ -36,6 +36,7 @@ from mutants import (
     of_shared_commits,
     of_survey,
     of_truncates,
+    of_templates,
     of_windows,
 )
 
@@ -60,6 +61,7 @@ MUTANTS = tuple(
             of_compactions,
             of_executors,
             of_survey,
+            of_templates,
             of_events,
             of_counts,
             of_edges,

@@ -317,7 +317,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table's owner has Java make an object of any class",
-        REFUSALS,
+        "isotherm_ingest/tables/refused_properties.py",
         "if CODE in properties:",
         "if False:",
         OF_REFUSALS + "test_a_table_chooses_neither_code_nor_files_that_nobody_writes_here",
@@ -331,7 +331,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table's owner has all tables wait for its commit for days",
-        REFUSALS,
+        "isotherm_ingest/tables/refused_properties.py",
         "if longest_ms > WAIT_MS:",
         "if False:",
         OF_REFUSALS + "test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries",
