@@ -18,16 +18,16 @@ from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
-from isotherm_ingest.partition_field import NAME, TIME_TRANSFORMS
+from isotherm_ingest.name_template import NO_NAMES
+from isotherm_ingest.partition_field import TIME_TRANSFORMS
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
 from isotherm_ingest.query_config import Query
 from isotherm_ingest.span import Span, seconds
 from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
+from isotherm_ingest.table_naming import TableNaming
 from isotherm_ingest.table_template import NO_IDENTIFIERS, UNSORTED, TableTemplate
 
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-PLACEHOLDERS = ("table", "schema", "topic")
 _INTERNAL_TOPICS = r"(?!__)"
 """Heartbeats and Connect's own topics begin with two underscores. Others of Debezium's own are told by their messages: a
 table, too, may be called `transaction`, and a prefix may have dots."""
@@ -114,13 +114,11 @@ class _Renamed(StrictModel):
         return data
 
 
-class Stream(_Renamed, FormatOptions, TableTemplate):
+class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
     """Some topics, and the tables that they become."""
 
     topics: str
     """Regular expression over whole topic names; none that begins with two underscores matches."""
-    table: str
-    """Name of the table, `namespace.table`; `{table}` and `{schema}` come from the change's source, `{topic}` is the topic."""
     mode: Literal["mirror", "changelog"] = "mirror"
     """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other."""
     key: tuple[str, ...] = ()
@@ -156,17 +154,6 @@ class Stream(_Renamed, FormatOptions, TableTemplate):
             raise ValueError(f"{value!r} is no regular expression: {err}") from err
         return value
 
-    @field_validator("table")
-    @classmethod
-    def _template(cls, value: str) -> str:
-        unknown = [name for name in PLACEHOLDER.findall(value) if name not in PLACEHOLDERS]
-        if unknown:
-            raise ValueError(f"{{{unknown[0]}}} is not known; known: {{table}}, {{schema}}, {{topic}}")
-        plain = PLACEHOLDER.sub("x", value)
-        if not re.fullmatch(rf"{NAME}(\.{NAME})+", plain):
-            raise ValueError(f"{value!r} is no `namespace.table`")
-        return value
-
     @model_validator(mode="after")
     def _has_what_it_names(self) -> Self:
         if self.has_events and self.source_parts:
@@ -176,6 +163,9 @@ class Stream(_Renamed, FormatOptions, TableTemplate):
         if self.has_events and self.mode == "mirror" and not self.key:
             raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
         self._check_names()
+        self.check_naming(self.columns)
+        if self.mode == "mirror" and self.has_events:
+            self.check_fields({*self.key, *(name for one in self.key for name in self.names.get(one, ()))})
         self.check_template(self.mode, self.declared_names.keys() - {one.lower() for one in self.names})
         named = {
             "key": self.key,
@@ -185,6 +175,7 @@ class Stream(_Renamed, FormatOptions, TableTemplate):
         }
         self.check_declared(named, self.mode, self.declared_names)
         self.check_times(((one.text, one.column, one.transform) for one in self.spec), self.declared_names)
+        self.check_types("table", self.fields, NO_NAMES, self.declared_names)
         self.check_types("sort_by", self.sorted_columns, UNSORTED, self.declared_names)
         if self.identifier_fields:
             self.check_types("identifier_fields", self.key, NO_IDENTIFIERS, self.declared_names)
@@ -221,13 +212,8 @@ class Stream(_Renamed, FormatOptions, TableTemplate):
     @property
     def has_one_source(self) -> bool:
         """Whether rows of a second source table would overwrite those of the first."""
-        is_named_for_it = bool(PLACEHOLDER.search(self.table))
-        return self.mode == "mirror" and (self.sources or ("one" if is_named_for_it else "many")) == "one"
-
-    @property
-    def source_parts(self) -> frozenset[str]:
-        """Of the name of a change's source, what the table's name depends on."""
-        return frozenset(PLACEHOLDER.findall(self.table)) & {"table", "schema"}
+        default = "one" if self.is_named_for_source else "many"
+        return self.mode == "mirror" and (self.sources or default) == "one"
 
     @property
     def table_properties(self) -> dict[str, str]:

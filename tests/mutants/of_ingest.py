@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table whose source has a dot in its name is nobody's after a restart",
-        "isotherm_ingest/batches/table_names.py",
+        "isotherm_ingest/name_template.py",
         "_VALUES.get(part, _OTHER_VALUE)",
         '_VALUES["topic"]',
         "ingest/batches/test_owners.py::"
@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant(
         "a message of another stream's topic chooses the table whose rows it deletes",
         OWNERS,
-        "if owner is stream or not stream.source_parts:",
+        "if owner is stream or not (stream.source_parts or stream.fields):",
         "if True:",
         OF_OWNERS + "test_a_message_of_another_streams_topic_neither_writes_a_mirror_nor_stops_it_"
         "whenever_the_driver_begins",

@@ -8,8 +8,9 @@ topic it is; no order of topics, and no message that comes first, decides it aga
 from collections.abc import Collection, Mapping
 
 from isotherm.runtime import logs
-from isotherm_ingest.batches.table_names import may_be
+from isotherm_ingest.batches.table_limits import TableLimits
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.definition import FIRST_PROPERTY, MODE_PROPERTY, SOURCE_PROPERTY
 from isotherm_ingest.tables.lake import Lake
@@ -23,6 +24,7 @@ class Owners:
         self._lake = lake
         self._pipeline = pipeline
         self._owners: dict[str, Stream] = {}
+        self._limits = TableLimits(lake)
         self._guessed: set[str] = set()
         """Tables that could not be read: they are asked before they are written."""
 
@@ -35,8 +37,12 @@ class Owners:
 
         Raises:
             CatalogAway: the catalog answers nobody. Each of a thousand new names would wait for it.
+            NoMoreTablesError: it is not there, and the stream has as many as it may have.
         """
         if name not in self._owners:
+            if stream.is_routed:
+                mine = {table for table, owner in self._owners.items() if owner is stream}
+                self._limits.check(name, stream, mine)
             self.begin(name, set())
             if name in self._guessed:
                 self._probe()
@@ -113,7 +119,7 @@ def why_not(name: str, owner: Stream, stream: Stream, topic: str) -> str | None:
 
     Where no part of the table's name comes from a message, streams.yaml has said so.
     """
-    if owner is stream or not stream.source_parts:
+    if owner is stream or not (stream.source_parts or stream.fields):
         return None
     return (
         f"other_table:{name} is a table of the stream with the topics {owner.topics}, and these are of {topic}, which is another "

@@ -14,11 +14,13 @@ from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.batches.owners import why_not
 from isotherm_ingest.batches.schemas import Schemas
-from isotherm_ingest.batches.table_names import table_name
+from isotherm_ingest.batches.table_limits import NoMoreTablesError
+from isotherm_ingest.batches.table_names import no_route, table_name
 from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.decode.routed import Routed
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.registry import MAX_UNKNOWN, NotKnownYetError, Registry
@@ -72,6 +74,8 @@ class Routing:
         self._asked: dict[Named, int] = {}
         """Of those that the registry does not know yet, when it was asked last, counted by `_turns`."""
         self._turns = itertools.count(1)
+        self._full: dict[str, frozenset[str]] = {}
+        """By the topics of a stream that has as many tables as it may have, those that there are."""
         self._sent = Sent()
         self._begun: dict[tuple[str, Position], int] = {}
         """Of each partition, with the id of its topic, where this driver began to read for all tables."""
@@ -111,7 +115,10 @@ class Routing:
         return {topic: self._format(topic, stream) for topic, stream in streams.items() if stream is not None}
 
     def _format(self, topic: str, stream: Stream) -> Format:
-        return self._schemas.told(topic, stream.message_format(self._config.registry))
+        form = self._schemas.told(topic, stream.message_format(self._config.registry))
+        if not stream.is_routed:
+            return form
+        return Routed(form, stream.table, topic, self._full.get(stream.topics))
 
     def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
         """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
@@ -197,8 +204,9 @@ class Routing:
             return Route(None, None, None, "no_stream:no stream has this topic")
         form = self._format(topic, stream)
         try:
-            needs_key = stream.mode == "mirror" and not stream.key
-            if self._schemas.fetch(topic, form, value, needs_key=needs_key):
+            needs_key = stream.mode == "mirror" and not (stream.key and not stream.fields)
+            plain, said = (form.inner, form.sample_of(value)) if isinstance(form, Routed) else (form, value)
+            if self._schemas.fetch(topic, plain, said, needs_key=needs_key):
                 return None
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err), passes=True)
@@ -212,7 +220,13 @@ class Routing:
             return Route(None, stream, None, problem_of("no_schema", err))
         except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)
             return Route(None, stream, None, problem_of("no_schema", f"{type(err).__name__}: {err}"))
-        owner = self._owner(name, stream)
+        if why := no_route(stream, schema):
+            return Route(None, stream, None, why)
+        try:
+            owner = self._owner(name, stream)
+        except NoMoreTablesError as err:
+            self._full[stream.topics] = err.tables
+            return Route(None, stream, None, problem_of("no_route", err))
         if why := why_not(name, owner, stream, topic):
             return Route(None, owner, None, why)
         return Route(name, owner, schema)

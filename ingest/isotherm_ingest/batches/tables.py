@@ -15,9 +15,9 @@ from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState, least, needs
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.resume_or_halt import Place

@@ -29,6 +29,8 @@ def in_registry(
     form = None if stream is None else stream.message_format(config.registry)
     if stream is None or not isinstance(form, Avro):
         return TopicLook(topic, notes=("its messages say their schemas themselves: see --against topics",))
+    if stream.fields:
+        return TopicLook(topic, notes=("a field of each message says its table: see --against topics",))
     try:
         value, key = registry.subject(f"{topic}-value"), registry.subject(f"{topic}-key")
         if value is None:

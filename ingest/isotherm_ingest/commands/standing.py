@@ -12,10 +12,10 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm_ingest.announce.pending import Watermark, pending
 from isotherm_ingest.batches.owners import owner_of
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.known_in_marks import known_of
 from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.resume_or_halt import Found, place

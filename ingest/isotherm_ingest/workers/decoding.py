@@ -74,7 +74,10 @@ class Decoding:
 
     def _group(self, group: Group) -> Iterator[Line]:
         route = (group.topic, group.schema)
-        if route in self._task.problems:
+        if group.problem is not None:
+            if not group.is_bookkeeping():
+                yield self._letter(NO_TABLE, group.rows, group.problem)
+        elif route in self._task.problems:
             yield self._letter(NO_TABLE, group.rows, self._task.problems[route])
         elif route in self._task.routes:
             name = self._task.routes[route]

@@ -6,9 +6,10 @@ from structlog.testing import capture_logs
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.routing import KEPT, NEW_AT_ONCE, Routing, TooManyNew
-from isotherm_ingest.batches.table_names import may_be, table_name
+from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_schema import MAX_COST, ChangeSchema
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope, key
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages

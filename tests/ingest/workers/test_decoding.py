@@ -15,8 +15,10 @@ from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
+from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.debezium_messages import decoder
 from isotherm_ingest.decode.declared_json import DeclaredJson
+from isotherm_ingest.decode.routed import Routed
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.decoding import SAMPLES, Decoding
 from isotherm_ingest.workers.raw_messages import Sorter
@@ -365,3 +367,25 @@ def test_a_row_that_goes_needs_no_partition():
     (change,) = [row for one in found[CHANGES] for row in rows_of(one.body).to_pylist()]
     assert (change["row"]["id"], change["change"]["op"]) == (7, "d")
     assert LETTERS not in found
+
+
+def test_a_message_that_says_no_table_is_a_letter_of_none_and_bookkeeping_is_passed_over():
+    fields = [ID, {"field": "region", "type": "string"}]
+    begin = message(fields, after={"id": 1}).replace(
+        b'{"schema":{', b'{"schema":{"name":"io.debezium.connector.x.Heartbeat",', 1
+    )
+    values = [
+        message(fields, after={"id": 1, "region": "eu"}),
+        begin,
+        message(fields, after={"id": 2, "region": None}),
+        b"nothing",
+        message(fields, after={"id": 3, "region": "us"}),
+    ]
+    form = Routed(DebeziumJson(), "shop.{field:region}", ORDERS)
+    routed = BatchTask({}, {}, {}, {ORDERS: form})
+    found = played(pickle.loads(pickle.dumps(routed)), from_kafka(*values))  # noqa: S301 (it travels to the workers)
+
+    assert letters(found[LETTERS]) == {2: "no_route", 3: "no_schema"}
+    assert {one.table for one in found[LETTERS]} == {NO_TABLE}
+    told = [form.schema(value, key).named for _, _, value, key in (one.data() for one in found[SAMPLE])]
+    assert told == [(("field:region", "eu"),), (("field:region", "us"),)]
