@@ -22,6 +22,10 @@ STREAMS = r"""
     identifier_fields: true
     partition_by: [days(at)]
     properties: {write.metadata.previous-versions-max: "2"}
+  - topics: NS\.public\.customers
+    table: NS.{table}
+    identifier_fields: true
+    partition_by: ["bucket(3, id)"]
   - topics: NS\.public\.payments
     table: NS.{table}
     mode: changelog
@@ -30,7 +34,7 @@ STREAMS = r"""
     table: NS.{table}
     sort_by: [gone]
 """
-TABLES = ("orders", "payments", "lines")
+TABLES = ("orders", "customers", "payments", "lines")
 
 
 @pytest.fixture
@@ -61,21 +65,23 @@ def versions(table: Any) -> set[str]:
 
 def test_a_table_is_made_as_its_template_says_and_written_as_any_other(lab: Lab) -> None:
     """Rows are those of the source, with vectors, required keys and rows of format 3; old versions do not pile up."""
-    choose, source = random.Random(3), Source("orders")
-    for _ in range(8):
-        for _ in range(10):
-            number = choose.randrange(12)
-            if number in source.rows and choose.random() < 0.3:
-                lab.send("orders", source.delete(number))
-            else:
-                lab.send("orders", source.insert(number, choose.randrange(80)))
+    choose, sources = random.Random(3), {name: Source(name) for name in ("orders", "customers")}
+    for _ in range(6):
+        for name, source in sources.items():
+            for number in (choose.randrange(12) for _ in range(10)):
+                if number in source.rows and choose.random() < 0.3:
+                    lab.send(name, source.delete(number))
+                else:
+                    lab.send(name, source.insert(number, choose.randrange(80)))
         lab.ingest()
     table = loaded(lab, "orders")
 
-    assert latest(list(source.rows.values())) == latest(lab.rows("orders"))
+    for name, source in sources.items():
+        assert latest(list(source.rows.values())) == latest(lab.rows(name))
+        assert loaded(lab, name).schema().identifier_field_names() == {"id"}
+    assert loaded(lab, "customers").metadata.format_version == 2
     assert order_of(table) == ["name DESC NULLS LAST", "at ASC NULLS LAST"]
     assert table.metadata.format_version == 3
-    assert table.schema().identifier_field_names() == {"id"}
     assert table.schema().find_field("id").required
     assert {**OWN_PROPERTIES, **table.properties}["write.distribution-mode"] == "hash"
     assert table.properties["write.target-file-size-bytes"] == "134217728"
