@@ -120,7 +120,8 @@ class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
     topics: str
     """Regular expression over whole topic names; none that begins with two underscores matches."""
     mode: Literal["mirror", "changelog"] = "mirror"
-    """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other."""
+    """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other. `changelog + mirror` is a
+    mirror with a `changelog_table`."""
     key: tuple[str, ...] = ()
     """Columns that tell rows apart. Default: the fields of the message key."""
     sources: Literal["one", "many"] | None = None
@@ -164,6 +165,7 @@ class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
             raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
         self._check_names()
         self.check_naming(self.columns)
+        self.check_beside(self.mode)
         if self.mode == "mirror" and self.has_events:
             self.check_fields({*self.key, *(name for one in self.key for name in self.names.get(one, ()))})
         self.check_template(self.mode, self.declared_names.keys() - {one.lower() for one in self.names})
@@ -173,7 +175,8 @@ class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
             "sort_by": [one for one in self.sorted_columns if not self._is_about(one)],
             "event_time": [self.event_time],
         }
-        self.check_declared(named, self.mode, self.declared_names)
+        for one in self.per_table:
+            self.check_declared(named, one.mode, self.declared_names)
         self.check_times(((one.text, one.column, one.transform) for one in self.spec), self.declared_names)
         self.check_types("table", self.fields, NO_NAMES, self.declared_names)
         self.check_types("sort_by", self.sorted_columns, UNSORTED, self.declared_names)
@@ -197,6 +200,19 @@ class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
     def declared_names(self) -> dict[str, str]:
         """By a name of the source, in lower case, the column of the table that it is."""
         return {name.lower(): column for column, names in self.names.items() for name in names}
+
+    @property
+    def per_table(self) -> tuple["Stream", ...]:
+        """The stream, once for each table that a message of it goes to."""
+        if not self.changelog_table:
+            return (self,)
+        beside = {
+            "mode": "changelog",
+            "table": self.changelog_table,
+            "changelog_table": "",
+            "identifier_fields": False,
+        }
+        return self, self.model_copy(update=beside)
 
     def _is_about(self, column: str) -> bool:
         """Whether it is a column of a changelog that says something of the change."""
@@ -275,6 +291,11 @@ class StreamsConfig(_Renamed):
     def stream_of(self, topic: str) -> Stream | None:
         """The stream that a topic belongs to."""
         return next((one for one in self.streams if re.fullmatch(one.topics, topic)), None)
+
+    def streams_of(self, topic: str) -> tuple[Stream, ...]:
+        """The same, once for each table that a message goes to."""
+        stream = self.stream_of(topic)
+        return () if stream is None else stream.per_table
 
     @property
     def topic_pattern(self) -> str:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from isotherm.runtime.strict_model import StrictModel
 from isotherm_ingest.name_template import PLACEHOLDER, SOURCE_PARTS, field_in, fields_of, unknown_part
 from isotherm_ingest.partition_field import NAME
+
+BOTH = "changelog + mirror"
+"""A `mode`: of each message both."""
 
 
 class TableNaming(StrictModel):
@@ -17,6 +20,9 @@ class TableNaming(StrictModel):
     table: str
     """Name of the table, `namespace.table`; `{table}` and `{schema}` come from the change's source, `{topic}` is the topic.
     `{field:region}` is what a row says in its field `region`: each of its values has a table."""
+    changelog_table: str = ""
+    """Of a mirror: the name of a changelog that is written beside it, from the same messages. Default: none, or with
+    `mode: changelog + mirror` the name of the mirror and `_changes`."""
     routed_by: Literal["schema", "source"] = "schema"
     """How `{table}` and `{schema}` are found out: from one message of each `schema`, or from the `source` of each message,
     where changes of several tables that look alike come in one topic. It costs reading each message once more. With
@@ -25,9 +31,19 @@ class TableNaming(StrictModel):
     """Where each message is read for its table: so many tables are made at most. What further ones would have are dead
     letters, which an id in place of a region would bring by the million."""
 
-    @field_validator("table")
+    @model_validator(mode="before")
+    @classmethod
+    def _both(cls, data: Any) -> Any:
+        """`changelog + mirror` is a mirror with a changelog beside it."""
+        if not isinstance(data, dict) or data.get("mode") != BOTH:
+            return data
+        return {"changelog_table": f"{data.get('table')}_changes", **data, "mode": "mirror"}
+
+    @field_validator("table", "changelog_table")
     @classmethod
     def _template(cls, value: str) -> str:
+        if not value:  # of a changelog table: none
+            return value
         if (unknown := unknown_part(value)) is not None:
             raise ValueError(
                 f"{{{unknown}}} is not known; known: {{table}}, {{schema}}, {{topic}}, {{field:name_of_a_field}}"
@@ -36,6 +52,17 @@ class TableNaming(StrictModel):
         if not re.fullmatch(rf"{NAME}(\.{NAME})+", plain):
             raise ValueError(f"{value!r} is no `namespace.table`")
         return value
+
+    def check_beside(self, mode: str) -> None:
+        """Check that a changelog beside a mirror is one. Raises ValueError."""
+        if not self.changelog_table:
+            return
+        if mode != "mirror":
+            raise ValueError("`changelog_table` is of a mirror: a changelog is one by itself")
+        if self.changelog_table == self.table:
+            raise ValueError("`changelog_table` has the name of the mirror")
+        if self.is_routed or fields_of(self.changelog_table):
+            raise ValueError("`changelog_table` is not for streams whose messages are read for their table")
 
     def check_naming(self, declared: Collection[str]) -> None:
         """Check that what a name asks for is there, of the columns that are declared, if any. Raises ValueError."""

@@ -153,6 +153,12 @@ def test_a_table_is_named_by_a_declared_field_and_a_mirror_by_one_of_its_key():
         stream_of(log.replace("STRING NOT NULL", "BINARY"))
 
 
+def test_a_changelog_beside_a_mirror_keeps_its_own_columns_from_being_declared():
+    assert stream_of(MIRROR.replace("at: T", "_op: T")).mode == "mirror"
+    with pytest.raises(ConfigError, match="column '_op' has the name of one that Iceberg, or a changelog"):
+        stream_of(MIRROR.replace("at: T", "_op: T").replace("key:", "mode: changelog + mirror\n    key:"))
+
+
 def test_a_stream_may_say_a_column_by_either_of_its_names():
     named = CONFIG + "    names: {when: [at]}\n    partition_by: [hours(WHEN)]\n"
 

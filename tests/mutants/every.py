@@ -3,6 +3,7 @@
 from itertools import chain
 
 from mutants import (
+    of_both,
     of_clean_metadata,
     of_columns,
     of_commits,
@@ -36,8 +37,8 @@ from mutants import (
     of_service,
     of_shared_commits,
     of_survey,
-    of_truncates,
     of_templates,
+    of_truncates,
     of_windows,
 )
 
@@ -62,6 +63,7 @@ MUTANTS = tuple(
             of_compactions,
             of_executors,
             of_survey,
+            of_both,
             of_routes,
             of_templates,
             of_events,

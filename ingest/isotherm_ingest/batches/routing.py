@@ -6,7 +6,7 @@ A schema is looked at once, in one message of it. What belongs nowhere is sent t
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -70,7 +70,8 @@ class Routing:
         self._schemas = Schemas(registry or Registry(config.registry))
         self._owner = owner
         self._dead_letters = dead_letters
-        self._routes: dict[tuple[str, int], Route] = {}
+        self._routes: dict[Named, tuple[Route, ...]] = {}
+        """One for each table that messages go to, or could."""
         self._asked: dict[Named, int] = {}
         """Of those that the registry does not know yet, when it was asked last, counted by `_turns`."""
         self._turns = itertools.count(1)
@@ -85,28 +86,21 @@ class Routing:
 
         Those that came first come first: a table is made for them, where two schemas do not fit together.
         """
-        for (topic, number), route in self._routes.items():
-            if (
-                topic in topics
-                and route.table is not None
-                and route.stream is not None
-                and route.schema is not None
-            ):
-                is_met = (topic, number) in met
-                yield Group(topic, number, route.schema, is_met), route.table, route.stream
+        for (topic, number), routes in self._routes.items():
+            for route in routes if topic in topics else ():
+                if route.table is not None and route.stream is not None and route.schema is not None:
+                    is_met = (topic, number) in met
+                    yield Group(topic, number, route.schema, is_met), route.table, route.stream
 
     def told(
         self, topics: Collection[str], wanted: Collection[str]
-    ) -> tuple[dict[Named, str | None], dict[Named, str]]:
-        """Of the messages of some topics: the table, or None where it is none of those that are wanted; and why there is none."""
-        mine = {one: route for one, route in self._routes.items() if one[0] in topics}
+    ) -> tuple[dict[Named, tuple[str, ...]], dict[Named, str]]:
+        """Of the messages of some topics: the tables, as far as they are wanted; and why there is none, or not each of them."""
+        mine = {one: routes for one, routes in self._routes.items() if one[0] in topics}
+        tables = {one: [route.table for route in routes if route.table] for one, routes in mine.items()}
         return (
-            {
-                one: route.table if route.table in wanted else None
-                for one, route in mine.items()
-                if route.problem is None
-            },
-            {one: route.problem for one, route in mine.items() if route.problem is not None},
+            {one: tuple(name for name in names if name in wanted) for one, names in tables.items() if names},
+            {one: why for one, routes in mine.items() if (why := _problem_of(routes)) is not None},
         )
 
     def formats(self, topics: Iterable[str]) -> dict[str, Format]:
@@ -135,19 +129,20 @@ class Routing:
                 continue
             value, key = best[topic, number]
             try:
-                route = self._route(topic, value, key)
+                routes = self._of_each(topic, value, key)
             except NotKnownYetError as err:  # the time of all of them begins now, and not one after the other
                 waits = err
                 self._asked[topic, number] = next(self._turns)
                 continue
             self._asked.pop((topic, number), None)
-            if route is None:
+            if routes is None:
                 continue
-            self._routes[topic, number] = route
-            if route.problem is not None:
-                logs.get().error("schema_refused", topic=topic, why=route.problem)
-            else:
-                logs.get().info("schema_learned", topic=topic, table=route.table)
+            self._routes[topic, number] = routes
+            for route in routes:
+                if route.problem is not None:
+                    logs.get().error("schema_refused", topic=topic, why=route.problem)
+                else:
+                    logs.get().info("schema_learned", topic=topic, table=route.table)
         if waits is not None:
             raise waits
         met.update(one for one, _, _ in samples)
@@ -178,15 +173,15 @@ class Routing:
         """Of each topic, what the schemas of some messages cost to decode, in columns."""
         costs: Counter[str] = Counter()
         for topic, number in met:
-            route = self._routes.get((topic, number))
-            if route is not None and route.schema is not None:
-                costs[topic] += route.schema.cost
+            for route in self._routes.get((topic, number), ()):
+                costs[topic] += 0 if route.schema is None else route.schema.cost
         return costs
 
     def forget_old(self, topics: Collection[str]) -> None:
         """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
         self._schemas.forget_for_now(topics)
-        for one in [one for one, route in self._routes.items() if route.passes and one[0] in topics]:
+        passing = [one for one, routes in self._routes.items() if any(route.passes for route in routes)]
+        for one in [one for one in passing if one[0] in topics]:
             del self._routes[one]
         if len(self._asked) > MAX_UNKNOWN:
             self._asked.clear()
@@ -197,11 +192,29 @@ class Routing:
                 old[one[0]] -= 1
                 del self._routes[one]
 
-    def _route(self, topic: str, value: str, key: str | None) -> Route | None:
+    def _of_each(self, topic: str, value: str, key: str | None) -> tuple[Route, ...] | None:
         """Where messages like a sample go; None where the workers are to be told more, to send another one."""
-        stream = self._config.stream_of(topic)
-        if stream is None:
-            return Route(None, None, None, "no_stream:no stream has this topic")
+        streams = self._config.streams_of(topic)
+        if not streams:
+            return (Route(None, None, None, "no_stream:no stream has this topic"),)
+        found = [(one, self._route(one, topic, value, key)) for one in streams]
+        routes = [(one, route) for one, route in found if route is not None]
+        if (
+            len({route.problem is None for _, route in routes}) > 1
+        ):  # one table has them, and the other cannot
+            routes = [
+                (
+                    one,
+                    route
+                    if route.problem is None
+                    else replace(route, problem=f"{route.problem} (of {one.table})"),
+                )
+                for one, route in routes
+            ]
+        return tuple(route for _, route in routes) or None
+
+    def _route(self, stream: Stream, topic: str, value: str, key: str | None) -> Route | None:
+        """The same, of one table."""
         form = self._format(topic, stream)
         try:
             needs_key = stream.mode == "mirror" and not (stream.key and not stream.fields)
@@ -261,3 +274,8 @@ class Routing:
         self._sent.forget(ranges)
         for position, (first, _) in ranges.items():
             self._begun.setdefault((ids.get(position[0], ""), position), first)
+
+
+def _problem_of(routes: Collection[Route]) -> str | None:
+    """Why messages have no table, or lack one of several."""
+    return next((route.problem for route in routes if route.problem is not None), None)

@@ -163,8 +163,7 @@ def _topics_had(known: Known | None, token: Token | None) -> frozenset[str]:
 
 def _gives(config: StreamsConfig, topic: str, name: str) -> bool:
     """Whether the stream of a topic gives the table's name still."""
-    stream = config.stream_of(topic)
-    return stream is not None and may_be(stream.table, name)
+    return any(may_be(one.table, name) for one in config.streams_of(topic))
 
 
 def _why_refused(table: _Table, pipeline: str) -> str:

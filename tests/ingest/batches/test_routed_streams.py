@@ -141,7 +141,7 @@ def test_a_row_of_a_mirror_can_leave_its_table_only_by_its_key(fields, problem):
     routing.learn([((ORDERS, 1), said("eu"), key(*fields) if fields else None)], set())
     tables, problems = routing.told({ORDERS}, {"shop.orders_eu"})
 
-    assert tables == ({(ORDERS, 1): "shop.orders_eu"} if problem is None else {})
+    assert tables == ({(ORDERS, 1): ("shop.orders_eu",)} if problem is None else {})
     assert [one.partition(":")[0] for one in problems.values()] == ([problem] if problem else [])
 
 

@@ -52,7 +52,7 @@ def test_whatever_a_sample_is_its_messages_have_a_table_or_a_problem():
     routing.learn((((ORDERS, number), value, None) for number, value in given.items()), set())
     tables, problems = routing.told({ORDERS}, {"shop.orders"})
 
-    assert tables == {(ORDERS, 1): "shop.orders"}
+    assert tables == {(ORDERS, 1): ("shop.orders",)}
     assert [(number, why.partition(":")[0]) for (_, number), why in problems.items()] == [
         (2, "no_schema"),
         (3, "no_schema"),
