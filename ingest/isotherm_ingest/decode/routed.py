@@ -104,6 +104,10 @@ class Routed:
         found = self.inner.sample(messages)
         return None if found is None else (json.dumps({"of": found[0], "named": self.values}), found[1])
 
+    def says_all(self, value: str) -> bool:
+        """As the format has it."""
+        return self.inner.says_all(self.sample_of(value))
+
     def is_bookkeeping(self, messages: Iterable[Message]) -> bool:
         """As the format has it."""
         return self.inner.is_bookkeeping(messages)
