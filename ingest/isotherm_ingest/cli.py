@@ -108,7 +108,7 @@ def validate(
     typer.echo(
         f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.every}"
     )
-    for stream in config.streams:
+    for stream in (one for each in config.streams for one in each.per_table):
         spec = ", ".join(stream.partition_by) or "no partitions"
         every = f"; every {stream.every}" if stream.every else ""
         form = f"{stream.format} without envelope" if stream.has_events else stream.format

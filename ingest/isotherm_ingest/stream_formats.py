@@ -125,14 +125,27 @@ class FormatOptions(StrictModel):
         Raises:
             ValueError: a column has none.
         """
-        types = {
-            names.get(name.lower(), name).lower(): declared(text)[0].type
-            for name, text in self.columns.items()
-        }
+        types = self._types(names)
         for text, column, transform in fields:
             taken, found = _TAKEN_BY.get(transform), types.get(column.lower())
             if taken and found and found not in taken:
                 raise ValueError(f"`partition_by` has {text!r}, but {column!r} is {found}")
+
+    def check_types(
+        self, option: str, columns: Iterable[str], refused: tuple[str, ...], names: Mapping[str, str]
+    ) -> None:
+        """Check that declared columns which an option names are of no type that begins so. Raises ValueError."""
+        types = self._types(names)
+        for column in columns:
+            if (found := types.get(names.get(column.lower(), column).lower(), "")).startswith(refused):
+                raise ValueError(f"`{option}` cannot have {column!r}, which is {found}")
+
+    def _types(self, names: Mapping[str, str]) -> dict[str, str]:
+        """By column of the table, in lower case, the type that is declared for it."""
+        return {
+            names.get(name.lower(), name).lower(): declared(text)[0].type
+            for name, text in self.columns.items()
+        }
 
     def message_format(self, registry: RegistryConfig | None) -> Format:
         """What takes the messages apart."""

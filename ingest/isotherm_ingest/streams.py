@@ -15,31 +15,22 @@ from pydantic import Field, field_validator, model_validator
 from isotherm.runtime.config import PortConfig
 from isotherm.runtime.strict_model import StrictModel
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.jdbc import jdbc_properties
-from isotherm_ingest.partition_field import NAME, TIME_TRANSFORMS, PartitionBy, partition_by
+from isotherm_ingest.name_template import NO_NAMES
+from isotherm_ingest.partition_field import TIME_TRANSFORMS
 from isotherm_ingest.plan.resume_or_halt import OnHole
 from isotherm_ingest.plan.shares import Window
 from isotherm_ingest.query_config import Query
 from isotherm_ingest.span import Span, seconds
 from isotherm_ingest.stream_formats import FormatOptions, RegistryConfig
+from isotherm_ingest.table_naming import TableNaming
+from isotherm_ingest.table_template import NO_IDENTIFIERS, UNSORTED, TableTemplate
 
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-PLACEHOLDERS = ("table", "schema", "topic")
 _INTERNAL_TOPICS = r"(?!__)"
 """Heartbeats and Connect's own topics begin with two underscores. Others of Debezium's own are told by their messages: a
 table, too, may be called `transaction`, and a prefix may have dots."""
-MIRROR_PROPERTIES = {
-    "format-version": "2",
-    "write.merge.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.delete.mode": "merge-on-read",
-    # Not `snapshot`: two writers could insert the same key.
-    "write.merge.isolation-level": "serializable",
-    # At most one live delete file for a data file, rewritten as it grows; `partition` piles them up.
-    "write.delete.granularity": "file",
-}
-CHANGELOG_PROPERTIES = {"format-version": "2"}
 _MOVED = {
     "immutable": "rows are found by their key, so take the line out",
     "checkpoint": "the tables themselves say how far they are, so take the line out",
@@ -123,22 +114,19 @@ class _Renamed(StrictModel):
         return data
 
 
-class Stream(_Renamed, FormatOptions):
+class Stream(_Renamed, FormatOptions, TableNaming, TableTemplate):
     """Some topics, and the tables that they become."""
 
     topics: str
     """Regular expression over whole topic names; none that begins with two underscores matches."""
-    table: str
-    """Name of the table, `namespace.table`; `{table}` and `{schema}` come from the change's source, `{topic}` is the topic."""
     mode: Literal["mirror", "changelog"] = "mirror"
-    """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other."""
+    """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other. `changelog + mirror` is a
+    mirror with a `changelog_table`."""
     key: tuple[str, ...] = ()
     """Columns that tell rows apart. Default: the fields of the message key."""
     sources: Literal["one", "many"] | None = None
     """Whether a mirror may have the rows of `many` topics, as of the shards of one table, whose keys never clash, or has those
     of `one`. Default: of many where `table` is a plain name, of one where the table is named for its source."""
-    partition_by: tuple[str, ...] = ()
-    """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""
     event_time: str = ""
     """Column that `valid_through` speaks of. Default: the column of the first time transform in `partition_by`."""
     names: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -150,8 +138,6 @@ class Stream(_Renamed, FormatOptions):
     out_of_range: OutOfRange = "dead_letter"
     """What becomes of a time outside of the years 1 to 9999, such as PostgreSQL's `infinity`: `dead_letter` sends the
     change away, so that a mirror keeps the old row; `null` writes null; `clamp` writes the first or last moment."""
-    properties: dict[str, str] = Field(default_factory=dict)
-    """Table properties for a table that is made; they win over ingest's own."""
     every: Span | None = None
     """How often its topics are read, where something waits in them. Default: the pipeline's."""
     or_at: int | None = Field(None, ge=1)
@@ -169,24 +155,6 @@ class Stream(_Renamed, FormatOptions):
             raise ValueError(f"{value!r} is no regular expression: {err}") from err
         return value
 
-    @field_validator("table")
-    @classmethod
-    def _template(cls, value: str) -> str:
-        unknown = [name for name in PLACEHOLDER.findall(value) if name not in PLACEHOLDERS]
-        if unknown:
-            raise ValueError(f"{{{unknown[0]}}} is not known; known: {{table}}, {{schema}}, {{topic}}")
-        plain = PLACEHOLDER.sub("x", value)
-        if not re.fullmatch(rf"{NAME}(\.{NAME})+", plain):
-            raise ValueError(f"{value!r} is no `namespace.table`")
-        return value
-
-    @field_validator("partition_by")
-    @classmethod
-    def _spec(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for text in value:
-            partition_by(text)
-        return value
-
     @model_validator(mode="after")
     def _has_what_it_names(self) -> Self:
         if self.has_events and self.source_parts:
@@ -196,13 +164,24 @@ class Stream(_Renamed, FormatOptions):
         if self.has_events and self.mode == "mirror" and not self.key:
             raise ValueError("a mirror of plain events needs `key`: which columns tell rows apart")
         self._check_names()
+        self.check_naming(self.columns)
+        self.check_beside(self.mode)
+        if self.mode == "mirror" and self.has_events:
+            self.check_fields({*self.key, *(name for one in self.key for name in self.names.get(one, ()))})
+        self.check_template(self.mode, self.declared_names.keys() - {one.lower() for one in self.names})
         named = {
             "key": self.key,
             "partition_by": [one.column for one in self.spec],
+            "sort_by": [one for one in self.sorted_columns if not self._is_about(one)],
             "event_time": [self.event_time],
         }
-        self.check_declared(named, self.mode, self.declared_names)
+        for one in self.per_table:
+            self.check_declared(named, one.mode, self.declared_names)
         self.check_times(((one.text, one.column, one.transform) for one in self.spec), self.declared_names)
+        self.check_types("table", self.fields, NO_NAMES, self.declared_names)
+        self.check_types("sort_by", self.sorted_columns, UNSORTED, self.declared_names)
+        if self.identifier_fields:
+            self.check_types("identifier_fields", self.key, NO_IDENTIFIERS, self.declared_names)
         return self
 
     def _check_names(self) -> None:
@@ -223,9 +202,21 @@ class Stream(_Renamed, FormatOptions):
         return {name.lower(): column for column, names in self.names.items() for name in names}
 
     @property
-    def spec(self) -> tuple[PartitionBy, ...]:
-        """The partition spec, taken apart."""
-        return tuple(partition_by(text) for text in self.partition_by)
+    def per_table(self) -> tuple["Stream", ...]:
+        """The stream, once for each table that a message of it goes to."""
+        if not self.changelog_table:
+            return (self,)
+        beside = {
+            "mode": "changelog",
+            "table": self.changelog_table,
+            "changelog_table": "",
+            "identifier_fields": False,
+        }
+        return self, self.model_copy(update=beside)
+
+    def _is_about(self, column: str) -> bool:
+        """Whether it is a column of a changelog that says something of the change."""
+        return self.mode == "changelog" and column.lower() in CHANGELOG_COLUMNS
 
     @property
     def event_time_column(self) -> str | None:
@@ -237,19 +228,13 @@ class Stream(_Renamed, FormatOptions):
     @property
     def has_one_source(self) -> bool:
         """Whether rows of a second source table would overwrite those of the first."""
-        is_named_for_it = bool(PLACEHOLDER.search(self.table))
-        return self.mode == "mirror" and (self.sources or ("one" if is_named_for_it else "many")) == "one"
-
-    @property
-    def source_parts(self) -> frozenset[str]:
-        """Of the name of a change's source, what the table's name depends on."""
-        return frozenset(PLACEHOLDER.findall(self.table)) & {"table", "schema"}
+        default = "one" if self.is_named_for_source else "many"
+        return self.mode == "mirror" and (self.sources or default) == "one"
 
     @property
     def table_properties(self) -> dict[str, str]:
         """Properties of a table that is made."""
-        own = MIRROR_PROPERTIES if self.mode == "mirror" else CHANGELOG_PROPERTIES
-        return {**own, **self.properties}
+        return self.properties_of(self.mode)
 
 
 class StreamsConfig(_Renamed):
@@ -306,6 +291,11 @@ class StreamsConfig(_Renamed):
     def stream_of(self, topic: str) -> Stream | None:
         """The stream that a topic belongs to."""
         return next((one for one in self.streams if re.fullmatch(one.topics, topic)), None)
+
+    def streams_of(self, topic: str) -> tuple[Stream, ...]:
+        """The same, once for each table that a message goes to."""
+        stream = self.stream_of(topic)
+        return () if stream is None else stream.per_table
 
     @property
     def topic_pattern(self) -> str:

@@ -111,6 +111,9 @@ def test_what_a_registry_asks_for_comes_from_the_environment_and_from_files_besi
         ("mode: changelog", "mode: changelog\n    names: {a: []}", "5:5", "`names` says no name of the source for 'a'"),
         ("mode: changelog", "mode: changelog\n    names: {_file: [at]}", "5:5", "column '_file' has the name of one that Iceberg"),
         ("mode: changelog", "mode: changelog\n    names: {when: [at]}\n    event_time: whenever", "5:5", "`event_time` names 'whenever'"),
+        ("lake.sensors", '"lake.{field:room}"', "5:5", "`table` names the field 'room', which is none of `columns`"),
+        ("lake.sensors", '"lake.{field:Sensor}"', "5:5", "`table` names the field 'Sensor', which is none of `columns`"),
+        ("lake.sensors\n    mode: changelog", '"lake.{field:sensor}"\n    key: [at]', "5:5", "`table` names the field 'sensor', which is not in `key`"),
         ("mode: changelog", "misfits: drop", "7:5", "'dead_letter' or 'column'"),
     ],
 )  # fmt: skip
@@ -139,6 +142,21 @@ def test_a_date_has_days_but_no_hours():
     assert stream_of(CONFIG + "    partition_by: [hours(At)]\n").event_time_column == "At"
     with pytest.raises(ConfigError, match=r"'hours.at.', but 'at' is DATE"):
         stream_of(days.replace("days(at)", "hours(at)"))
+
+
+def test_a_table_is_named_by_a_declared_field_and_a_mirror_by_one_of_its_key():
+    log = CONFIG.replace("lake.sensors", '"lake.{field:sensor}"')
+    assert stream_of(log).fields == ("sensor",)
+    mirror = log.replace("mode: changelog", "key: [place, at]\n    names: {place: [Sensor]}")
+    assert stream_of(mirror).is_routed
+    with pytest.raises(ConfigError, match="`table` cannot have 'sensor', which is BINARY"):
+        stream_of(log.replace("STRING NOT NULL", "BINARY"))
+
+
+def test_a_changelog_beside_a_mirror_keeps_its_own_columns_from_being_declared():
+    assert stream_of(MIRROR.replace("at: T", "_op: T")).mode == "mirror"
+    with pytest.raises(ConfigError, match="column '_op' has the name of one that Iceberg, or a changelog"):
+        stream_of(MIRROR.replace("at: T", "_op: T").replace("key:", "mode: changelog + mirror\n    key:"))
 
 
 def test_a_stream_may_say_a_column_by_either_of_its_names():

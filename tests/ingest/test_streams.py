@@ -8,13 +8,13 @@ from pydantic import BaseModel
 
 from isotherm.runtime.strict_model import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.partition_field import partition_by
 from isotherm_ingest.streams import (
     BrokerConfig,
     LakeConfig,
     Stream,
     StreamsConfig,
     load_streams,
-    partition_by,
     seconds,
     spark_catalog,
 )
@@ -60,6 +60,40 @@ def test_a_good_file_is_read():
         ("hours(order_time)", "x) ; DROP", "7:5", "is no partition field"),
         ('"shop.{table}"', '"shop.{tabel}"', "6:5", "{tabel} is not known"),
         ('"shop.{table}"', '"orders"', "6:5", "is no `namespace.table`"),
+        (
+            '"shop.{table}"',
+            '"shop.{table}"\n    mode: changelog + mirror\n    changelog_table: log',
+            "8:5",
+            "is no `namespace.table`",
+        ),
+        (
+            '"shop.{table}"',
+            '"shop.{table}"\n    changelog_table: "shop.{table}"',
+            "5:5",
+            "has the name of the mirror",
+        ),
+        (
+            '"shop.{table}"',
+            '"shop.{field:x}"\n    changelog_table: a.b',
+            "5:5",
+            "`changelog_table` is not for streams whose",
+        ),
+        (
+            "mode: changelog",
+            "mode: changelog\n    changelog_table: a.b",
+            "8:5",
+            "`changelog_table` is of a mirror",
+        ),
+        ('"shop.{table}"', '"shop.{field:}"', "6:5", "{field:} is not known"),
+        ('"shop.{table}"', '"shop.{field:a.b}"', "6:5", "{field:name_of_a_field}"),
+        ('"shop.{table}"', '"shop.{topic}"\n    routed_by: source', "5:5", "needs {table} or {schema}"),
+        (
+            '"shop.{table}"',
+            '"shop.{table}"\n    tables_at_most: 5',
+            "5:5",
+            "`tables_at_most` is for a `table` with",
+        ),
+        ('"shop.{table}"', '"shop.{field:x}"\n    tables_at_most: 5000', "7:5", "less than or equal to 2000"),
         ("(orders|lines)", "(orders|lines", "5:5", "is no regular expression"),
         ("bootstrap.servers", "boot.servers", "3:1", "needs `bootstrap.servers`"),
         ("kafka:", "checkpoint: here\nkafka:", "1:1", "`checkpoint` is no option any more"),

@@ -3,6 +3,7 @@
 from itertools import chain
 
 from mutants import (
+    of_both,
     of_clean_metadata,
     of_columns,
     of_commits,
@@ -31,10 +32,12 @@ from mutants import (
     of_queries,
     of_reachability,
     of_rewrites,
+    of_routes,
     of_searches,
     of_service,
     of_shared_commits,
     of_survey,
+    of_templates,
     of_truncates,
     of_windows,
 )
@@ -60,6 +63,9 @@ MUTANTS = tuple(
             of_compactions,
             of_executors,
             of_survey,
+            of_both,
+            of_routes,
+            of_templates,
             of_events,
             of_counts,
             of_edges,

@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table whose source has a dot in its name is nobody's after a restart",
-        "isotherm_ingest/batches/table_names.py",
+        "isotherm_ingest/name_template.py",
         "_VALUES.get(part, _OTHER_VALUE)",
         '_VALUES["topic"]',
         "ingest/batches/test_owners.py::"
@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant(
         "a message of another stream's topic chooses the table whose rows it deletes",
         OWNERS,
-        "if owner is stream or not stream.source_parts:",
+        "if owner == stream or not (stream.source_parts or stream.fields):",
         "if True:",
         OF_OWNERS + "test_a_message_of_another_streams_topic_neither_writes_a_mirror_nor_stops_it_"
         "whenever_the_driver_begins",
@@ -244,14 +244,14 @@ MUTANTS = (
     Mutant(
         "whose a table is depends on which of its topics comes first",
         OWNERS,
-        "if stream is not None and may_be(stream.table, name):",
-        "if False:",
+        "if (stream := _first(streams, name, mode)) is not None:",
+        "if stream := None:",
         OF_OWNERS + "test_a_table_says_itself_whose_it_is_and_no_order_of_its_topics_does",
     ),
     Mutant(
         "a table that could not be read is written by the stream that asks first",
         OWNERS,
-        "if owner is not None and owner is not self._owners[name]:",
+        "if owner is not None and owner != self._owners[name]:",
         "if False:",
         OF_OWNERS
         + "test_a_table_of_which_the_catalog_did_not_say_whose_it_is_waits_instead_of_being_written_as_anothers",
@@ -317,7 +317,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table's owner has Java make an object of any class",
-        REFUSALS,
+        "isotherm_ingest/tables/refused_properties.py",
         "if CODE in properties:",
         "if False:",
         OF_REFUSALS + "test_a_table_chooses_neither_code_nor_files_that_nobody_writes_here",
@@ -331,7 +331,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table's owner has all tables wait for its commit for days",
-        REFUSALS,
+        "isotherm_ingest/tables/refused_properties.py",
         "if longest_ms > WAIT_MS:",
         "if False:",
         OF_REFUSALS + "test_a_table_has_all_others_wait_no_longer_than_a_minute_between_two_tries",
@@ -899,8 +899,8 @@ MUTANTS = (
     Mutant(
         "a topic that has another table by now is the old one's once it is listed",
         "isotherm_ingest/batches/tables.py",
-        "self._mine(name, {topic for topic, _ in (*said.through, *said.by_others)} & set(came))",
-        "{topic for topic, _ in (*said.through, *said.by_others)} & set(came)",
+        "for topic in self.owners.giving(name, topics):",
+        "for topic in topics:",
         "ingest/batches/test_renamed_streams.py::"
         "test_a_table_of_a_new_name_is_built_from_all_partitions_whenever_they_are_there_again[not listed]",
     ),

@@ -223,7 +223,7 @@ class Actor:
         unknown = {one.schema for one in here if (TOPIC, one.schema) not in task.routes}
         mine = {name: [] for name in task.tables}
         for one in here:
-            if (name := task.routes.get((TOPIC, one.schema))) is not None:
+            for name in task.routes.get((TOPIC, one.schema), ()):
                 mine[name].append(one)
         return Report(
             tuple(

@@ -107,18 +107,7 @@ class Session:
             for one in here
             if (one.topic, one.schema) not in known and one.is_readable
         }
-        letters, counts = {NO_TABLE: {}}, Counter()
-        for one in here:
-            route = one.topic, one.schema
-            table = task.routes.get(route, NO_TABLE)
-            if route in task.problems:
-                letters[NO_TABLE][one] = task.problems[route]
-            elif not one.is_readable and table is not None and route not in samples:
-                letters.setdefault(table, {})[one] = UNREADABLE
-            elif one.is_truncate and table and task.tables[table].why_not:
-                letters.setdefault(table, {})[one] = f"{UNORDERED}:{task.tables[table].why_not}"
-            else:
-                counts[table] += 1
+        letters, counts = _told(here, task, samples)
         return Report(
             tuple((route, *told) for route, told in sorted(samples.items())),
             {name: self._done(counts[name], letters.get(name, {})) for name in task.tables},
@@ -144,15 +133,35 @@ class Session:
         self.closed += 1
 
 
+def _told(here, task, samples):
+    """By table, the problem of each message that it does not get, and the number of those that it gets."""
+    letters, counts = {NO_TABLE: {}}, Counter()
+    for one in here:
+        route = one.topic, one.schema
+        tables = task.routes.get(route, () if route in task.problems else (NO_TABLE,))
+        if route in task.problems:
+            letters[NO_TABLE][one] = task.problems[route]
+        if not one.is_readable and tables and route not in samples:
+            letters.setdefault(tables[0], {})[one] = UNREADABLE
+            continue
+        for table in tables:
+            if one.is_truncate and table and task.tables[table] and task.tables[table].why_not:
+                letters.setdefault(table, {})[one] = f"{UNORDERED}:{task.tables[table].why_not}"
+            else:
+                counts[table] += 1
+    return letters, counts
+
+
 def _truncates(here, task):
     """By table, the last truncates that it does not know yet."""
     found = {}
     for one in here:
-        table = task.tables.get(task.routes.get((one.topic, one.schema)))
         position = one.topic, one.partition
-        is_new = one.is_truncate and table is not None and one.offset > table.below.get(position, -1)
-        if is_new and not table.why_not:
-            found.setdefault(task.routes[one.topic, one.schema], {})[position] = one.offset
+        for name in task.routes.get((one.topic, one.schema), ()):
+            table = task.tables[name]
+            is_new = one.is_truncate and table is not None and one.offset > table.below.get(position, -1)
+            if is_new and not table.why_not:
+                found.setdefault(name, {})[position] = one.offset
     return found
 
 

@@ -18,7 +18,7 @@ from isotherm_ingest.batches.fan_out import done_of, filled_of
 from isotherm_ingest.decode.debezium_messages import CHANGE, as_type
 from isotherm_ingest.plan.resume_or_halt import Place
 from isotherm_ingest.spark_session import FORCED
-from isotherm_ingest.streams import MIRROR_PROPERTIES
+from isotherm_ingest.table_template import MIRROR_PROPERTIES
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.tables.portion import Done, Filled, Look

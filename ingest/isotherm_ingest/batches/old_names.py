@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from isotherm.runtime import logs
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.known_in_marks import named
 from isotherm_ingest.mark_text import Mark, names_of
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.plan.topic_partition import Position
 
 OLD_NAMES = (

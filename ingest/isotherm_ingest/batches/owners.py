@@ -5,11 +5,12 @@ stream: whoever may write one topic could delete rows of all mirrors then, or st
 topic it is; no order of topics, and no message that comes first, decides it again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from isotherm.runtime import logs
-from isotherm_ingest.batches.table_names import may_be
+from isotherm_ingest.batches.table_limits import TableLimits
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.definition import FIRST_PROPERTY, MODE_PROPERTY, SOURCE_PROPERTY
 from isotherm_ingest.tables.lake import Lake
@@ -23,6 +24,7 @@ class Owners:
         self._lake = lake
         self._pipeline = pipeline
         self._owners: dict[str, Stream] = {}
+        self._limits = TableLimits(lake)
         self._guessed: set[str] = set()
         """Tables that could not be read: they are asked before they are written."""
 
@@ -30,13 +32,22 @@ class Owners:
         """Whose a table is, where somebody has asked."""
         return self._owners.get(name)
 
+    def giving(self, name: str, topics: Collection[str]) -> list[str]:
+        """Those of some topics whose streams give a table's name still."""
+        streams = {topic: self._config.streams_of(topic) for topic in topics}
+        return [topic for topic, some in streams.items() if any(may_be(one.table, name) for one in some)]
+
     def of(self, name: str, stream: Stream) -> Stream:
         """Whose a table is: what it says itself, where it is there, or else that of the first who asks.
 
         Raises:
             CatalogAway: the catalog answers nobody. Each of a thousand new names would wait for it.
+            NoMoreTablesError: it is not there, and the stream has as many as it may have.
         """
         if name not in self._owners:
+            if stream.is_routed:
+                mine = {table for table, owner in self._owners.items() if owner == stream}
+                self._limits.check(name, stream, mine)
             self.begin(name, set())
             if name in self._guessed:
                 self._probe()
@@ -65,7 +76,7 @@ class Owners:
         if name not in self._guessed:
             return
         owner, _ = self._asked(name, topics)
-        if owner is not None and owner is not self._owners[name]:
+        if owner is not None and owner != self._owners[name]:
             raise TableRefused(
                 f"{name} is a table of the stream with the topics {owner.topics}, and could not be read when it was asked. Start "
                 "ingest again"
@@ -98,14 +109,27 @@ def owner_of(
         topics: those that it has read. It says nothing of its topic where an earlier version made it: then its mode and
             the order in streams.yaml decide.
     """
+    mode = properties.get(MODE_PROPERTY)
     for topic in (properties.get(SOURCE_PROPERTY), properties.get(FIRST_PROPERTY)):
-        stream = None if topic is None else config.stream_of(topic)
-        if stream is not None and may_be(stream.table, name):
+        streams = () if topic is None else config.streams_of(topic)
+        if (stream := _first(streams, name, mode)) is not None:
             return stream
     read = [config.stream_of(topic) for topic in topics]
-    able = [one for one in config.streams if one in read and may_be(one.table, name)]
-    mode = properties.get(MODE_PROPERTY)
-    return next((one for one in able if one.mode == mode), next(iter(able), None))
+    every = [per for one in config.streams if one in read for per in one.per_table]
+    return _first(every, name, mode)
+
+
+def _first(streams: Iterable[Stream], name: str, mode: str | None) -> Stream | None:
+    """The first stream that can have made a table, and if there is one, that has its mode.
+
+    Where nothing tells the mode, a changelog beside a mirror comes before it: its name is the longer one.
+    """
+    able = [one for one in streams if may_be(one.table, name)]
+    likely = [one for one in able if one.mode == mode] if mode is not None else []
+    longest = max((len(one.table) for one in able), default=0)
+    topics = able[0].topics if able else ""
+    beside = [one for one in able if mode is None and one.topics == topics and len(one.table) == longest]
+    return next(iter([*likely, *beside, *able]), None)
 
 
 def why_not(name: str, owner: Stream, stream: Stream, topic: str) -> str | None:
@@ -113,7 +137,7 @@ def why_not(name: str, owner: Stream, stream: Stream, topic: str) -> str | None:
 
     Where no part of the table's name comes from a message, streams.yaml has said so.
     """
-    if owner is stream or not stream.source_parts:
+    if owner == stream or not (stream.source_parts or stream.fields):
         return None
     return (
         f"other_table:{name} is a table of the stream with the topics {owner.topics}, and these are of {topic}, which is another "

@@ -6,7 +6,7 @@ A schema is looked at once, in one message of it. What belongs nowhere is sent t
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -14,11 +14,13 @@ from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.batches.owners import why_not
 from isotherm_ingest.batches.schemas import Schemas
-from isotherm_ingest.batches.table_names import table_name
+from isotherm_ingest.batches.table_limits import NoMoreTablesError
+from isotherm_ingest.batches.table_names import no_route, table_name
 from isotherm_ingest.dead_letter_topic import DeadLetters, Sent, problem_of
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.decode.routed import Routed
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.registry import MAX_UNKNOWN, NotKnownYetError, Registry
@@ -68,10 +70,13 @@ class Routing:
         self._schemas = Schemas(registry or Registry(config.registry))
         self._owner = owner
         self._dead_letters = dead_letters
-        self._routes: dict[tuple[str, int], Route] = {}
+        self._routes: dict[Named, tuple[Route, ...]] = {}
+        """One for each table that messages go to, or could."""
         self._asked: dict[Named, int] = {}
         """Of those that the registry does not know yet, when it was asked last, counted by `_turns`."""
         self._turns = itertools.count(1)
+        self._full: dict[str, frozenset[str]] = {}
+        """By the topics of a stream that has as many tables as it may have, those that there are."""
         self._sent = Sent()
         self._begun: dict[tuple[str, Position], int] = {}
         """Of each partition, with the id of its topic, where this driver began to read for all tables."""
@@ -81,28 +86,21 @@ class Routing:
 
         Those that came first come first: a table is made for them, where two schemas do not fit together.
         """
-        for (topic, number), route in self._routes.items():
-            if (
-                topic in topics
-                and route.table is not None
-                and route.stream is not None
-                and route.schema is not None
-            ):
-                is_met = (topic, number) in met
-                yield Group(topic, number, route.schema, is_met), route.table, route.stream
+        for (topic, number), routes in self._routes.items():
+            for route in routes if topic in topics else ():
+                if route.table is not None and route.stream is not None and route.schema is not None:
+                    is_met = (topic, number) in met
+                    yield Group(topic, number, route.schema, is_met), route.table, route.stream
 
     def told(
         self, topics: Collection[str], wanted: Collection[str]
-    ) -> tuple[dict[Named, str | None], dict[Named, str]]:
-        """Of the messages of some topics: the table, or None where it is none of those that are wanted; and why there is none."""
-        mine = {one: route for one, route in self._routes.items() if one[0] in topics}
+    ) -> tuple[dict[Named, tuple[str, ...]], dict[Named, str]]:
+        """Of the messages of some topics: the tables, as far as they are wanted; and why there is none, or not each of them."""
+        mine = {one: routes for one, routes in self._routes.items() if one[0] in topics}
+        tables = {one: [route.table for route in routes if route.table] for one, routes in mine.items()}
         return (
-            {
-                one: route.table if route.table in wanted else None
-                for one, route in mine.items()
-                if route.problem is None
-            },
-            {one: route.problem for one, route in mine.items() if route.problem is not None},
+            {one: tuple(name for name in names if name in wanted) for one, names in tables.items() if names},
+            {one: why for one, routes in mine.items() if (why := _problem_of(routes)) is not None},
         )
 
     def formats(self, topics: Iterable[str]) -> dict[str, Format]:
@@ -111,7 +109,10 @@ class Routing:
         return {topic: self._format(topic, stream) for topic, stream in streams.items() if stream is not None}
 
     def _format(self, topic: str, stream: Stream) -> Format:
-        return self._schemas.told(topic, stream.message_format(self._config.registry))
+        form = self._schemas.told(topic, stream.message_format(self._config.registry))
+        if not stream.is_routed:
+            return form
+        return Routed(form, stream.table, topic, self._full.get(stream.topics))
 
     def learn(self, samples: Collection[Sample], met: set[Named]) -> None:
         """Find out where messages go that were not seen before, from one message of each schema; `met` gets their names.
@@ -128,19 +129,20 @@ class Routing:
                 continue
             value, key = best[topic, number]
             try:
-                route = self._route(topic, value, key)
+                routes = self._of_each(topic, value, key)
             except NotKnownYetError as err:  # the time of all of them begins now, and not one after the other
                 waits = err
                 self._asked[topic, number] = next(self._turns)
                 continue
             self._asked.pop((topic, number), None)
-            if route is None:
+            if routes is None:
                 continue
-            self._routes[topic, number] = route
-            if route.problem is not None:
-                logs.get().error("schema_refused", topic=topic, why=route.problem)
-            else:
-                logs.get().info("schema_learned", topic=topic, table=route.table)
+            self._routes[topic, number] = routes
+            for route in routes:
+                if route.problem is not None:
+                    logs.get().error("schema_refused", topic=topic, why=route.problem)
+                else:
+                    logs.get().info("schema_learned", topic=topic, table=route.table)
         if waits is not None:
             raise waits
         met.update(one for one, _, _ in samples)
@@ -171,15 +173,15 @@ class Routing:
         """Of each topic, what the schemas of some messages cost to decode, in columns."""
         costs: Counter[str] = Counter()
         for topic, number in met:
-            route = self._routes.get((topic, number))
-            if route is not None and route.schema is not None:
-                costs[topic] += route.schema.cost
+            for route in self._routes.get((topic, number), ()):
+                costs[topic] += 0 if route.schema is None else route.schema.cost
         return costs
 
     def forget_old(self, topics: Collection[str]) -> None:
         """Keep the newest routes of each of some topics. Not within a batch: it would never end."""
         self._schemas.forget_for_now(topics)
-        for one in [one for one, route in self._routes.items() if route.passes and one[0] in topics]:
+        passing = [one for one, routes in self._routes.items() if any(route.passes for route in routes)]
+        for one in [one for one in passing if one[0] in topics]:
             del self._routes[one]
         if len(self._asked) > MAX_UNKNOWN:
             self._asked.clear()
@@ -190,15 +192,34 @@ class Routing:
                 old[one[0]] -= 1
                 del self._routes[one]
 
-    def _route(self, topic: str, value: str, key: str | None) -> Route | None:
+    def _of_each(self, topic: str, value: str, key: str | None) -> tuple[Route, ...] | None:
         """Where messages like a sample go; None where the workers are to be told more, to send another one."""
-        stream = self._config.stream_of(topic)
-        if stream is None:
-            return Route(None, None, None, "no_stream:no stream has this topic")
+        streams = self._config.streams_of(topic)
+        if not streams:
+            return (Route(None, None, None, "no_stream:no stream has this topic"),)
+        found = [(one, self._route(one, topic, value, key)) for one in streams]
+        routes = [(one, route) for one, route in found if route is not None]
+        if (
+            len({route.problem is None for _, route in routes}) > 1
+        ):  # one table has them, and the other cannot
+            routes = [
+                (
+                    one,
+                    route
+                    if route.problem is None
+                    else replace(route, problem=f"{route.problem} (of {one.table})"),
+                )
+                for one, route in routes
+            ]
+        return tuple(route for _, route in routes) or None
+
+    def _route(self, stream: Stream, topic: str, value: str, key: str | None) -> Route | None:
+        """The same, of one table."""
         form = self._format(topic, stream)
         try:
-            needs_key = stream.mode == "mirror" and not stream.key
-            if self._schemas.fetch(topic, form, value, needs_key=needs_key):
+            needs_key = stream.mode == "mirror" and not (stream.key and not stream.fields)
+            plain, said = (form.inner, form.sample_of(value)) if isinstance(form, Routed) else (form, value)
+            if self._schemas.fetch(topic, plain, said, needs_key=needs_key):
                 return None
         except SchemaError as err:
             return Route(None, stream, None, problem_of("no_schema", err), passes=True)
@@ -212,7 +233,13 @@ class Routing:
             return Route(None, stream, None, problem_of("no_schema", err))
         except Exception as err:  # noqa: BLE001 (a schema that nobody foresaw would keep its topic from being read for ever)
             return Route(None, stream, None, problem_of("no_schema", f"{type(err).__name__}: {err}"))
-        owner = self._owner(name, stream)
+        if why := no_route(stream, schema):
+            return Route(None, stream, None, why)
+        try:
+            owner = self._owner(name, stream)
+        except NoMoreTablesError as err:
+            self._full[stream.topics] = err.tables
+            return Route(None, stream, None, problem_of("no_route", err))
         if why := why_not(name, owner, stream, topic):
             return Route(None, owner, None, why)
         return Route(name, owner, schema)
@@ -247,3 +274,8 @@ class Routing:
         self._sent.forget(ranges)
         for position, (first, _) in ranges.items():
             self._begun.setdefault((ids.get(position[0], ""), position), first)
+
+
+def _problem_of(routes: Collection[Route]) -> str | None:
+    """Why messages have no table, or lack one of several."""
+    return next((route.problem for route in routes if route.problem is not None), None)

@@ -1,10 +1,9 @@
-"""The names that a stream's template gives to its tables."""
+"""The name of the table that a message goes to."""
 
-import re
-
-from isotherm.contract.identity import name_from
+from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_schema import ChangeSchema, SourceError
-from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig
+from isotherm_ingest.name_template import NO_NAMES, PLACEHOLDER, filled, is_name, of_topic
+from isotherm_ingest.streams import Stream, StreamsConfig
 
 
 def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
@@ -20,24 +19,35 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
     values = {
         "table": schema.source_table or "",
         "schema": schema.source_schema or "",
-        "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
+        "topic": of_topic(topic),
+        **dict(schema.named),
     }
-    # A dot in one of these divides levels; what looks like one that does not is text.
-    name = PLACEHOLDER.sub(lambda match: name_from(values[match[1]].split(".")), template)
+    name = filled(template, values)
     is_nameless = not values["table"] and "table" in PLACEHOLDER.findall(template)
-    if is_nameless or not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
+    if is_nameless or not is_name(name):
         raise SourceError(f"{name!r} cannot be the name of a table")
     return name
 
 
-def may_be(template: str, name: str) -> bool:
-    """Whether a stream's template can give this name."""
-    parts = PLACEHOLDER.split(template)  # texts and the names of placeholders, in turn
-    pattern = "".join(
-        re.escape(part) if place % 2 == 0 else _VALUES.get(part, _OTHER_VALUE)
-        for place, part in enumerate(parts)
-    )
-    return re.fullmatch(pattern, name) is not None
+def no_route(stream: Stream, schema: ChangeSchema) -> str | None:
+    """Why no value of a field can be a table's name for messages of a schema, or None where it can.
+
+    The rows of a mirror could leave their table. Only where a message key has the field, Debezium makes a delete and an insert
+    of an update that changes it: the one goes to the old table, the other to the new one. Of events the stream's own key
+    tells, and is checked when it is read.
+    """
+    types = {column.name: column.kind.type for column in schema.columns}
+    keys = {name.lower() for name in schema.key}
+    for field in stream.fields:
+        kind = types.get(field, "")
+        if kind.startswith(NO_NAMES):
+            return f"no_route:field {field!r} is {kind}, whose values are no names of tables"
+        if stream.mode == "mirror" and not stream.has_events and field.lower() not in keys:
+            return (
+                f"no_route:field {field!r} is none of the messages' key {list(schema.key)}: a row of a mirror whose value "
+                "changes would stay in the old table, too"
+            )[:MAX_PROBLEM]
+    return None
 
 
 def namespaces(config: StreamsConfig) -> frozenset[str] | None:
@@ -45,8 +55,3 @@ def namespaces(config: StreamsConfig) -> frozenset[str] | None:
     tables = [*(one.table for one in config.streams), *(one.table for one in config.queries)]
     found = {table.rpartition(".")[0] for table in tables}
     return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)
-
-
-_VALUES = {"topic": r"[^.\s`]+"}
-_OTHER_VALUE = r"[^\s`]*"
-"""A source's own names may have dots, of which each divides levels, and it may have none of some kind."""

@@ -15,7 +15,6 @@ from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.cut_back_topics import CutTopics
 from isotherm_ingest.batches.owners import Owners
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.batches.table_state import Front, TableState, least, needs
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief, was_too_much
 from isotherm_ingest.plan.holes import Hole
@@ -50,7 +49,6 @@ class Tables:
         cuts: CutTopics,
         keep_cuts: Callable[[], None],
     ) -> None:
-        self._config = config
         self._sessions = Sessions(spark)
         self._tools = tools
         self._outbox = outbox
@@ -67,15 +65,10 @@ class Tables:
     def begin(self, name: str, known: Known | None, there: Collection[str]) -> None:
         """Take up a table that was written before, with those of its topics that are there: none of them is new to it."""
         had = set() if known is None else {topic for topic, _ in (*known.through, *known.by_others)}
-        mine = self._mine(name, self.owners.begin(name, had) & set(there))
+        mine = self.owners.giving(name, self.owners.begin(name, had) & set(there))
         if (owner := self.owners.known(name)) is not None and mine:
             self.meet(name, owner, mine, lambda _: known)
             self.states[name].new_topics.clear()
-
-    def _mine(self, name: str, topics: Collection[str]) -> list[str]:
-        """Those of some topics whose streams give the table's name still."""
-        streams = ((topic, self._config.stream_of(topic)) for topic in topics)
-        return [topic for topic, one in streams if one is not None and may_be(one.table, name)]
 
     def meet(
         self, name: str, stream: Stream, topics: Collection[str], known: Callable[[str], Known | None]
@@ -99,7 +92,8 @@ class Tables:
             self.begin(name, said, came)
             return
         state.recalls(said, came)
-        for topic in self._mine(name, {topic for topic, _ in (*said.through, *said.by_others)} & set(came)):
+        topics = {topic for topic, _ in (*said.through, *said.by_others)} & set(came)
+        for topic in self.owners.giving(name, topics):
             state.links(topic)
             self._readers.setdefault(topic, set()).add(name)
 

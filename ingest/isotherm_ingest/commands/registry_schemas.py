@@ -29,6 +29,8 @@ def in_registry(
     form = None if stream is None else stream.message_format(config.registry)
     if stream is None or not isinstance(form, Avro):
         return TopicLook(topic, notes=("its messages say their schemas themselves: see --against topics",))
+    if stream.fields:
+        return TopicLook(topic, notes=("a field of each message says its table: see --against topics",))
     try:
         value, key = registry.subject(f"{topic}-value"), registry.subject(f"{topic}-key")
         if value is None:
@@ -44,17 +46,19 @@ def in_registry(
     looked_at = ", ".join(f"{one.name} version {one.version}" for one in (value, key) if one is not None)
     try:
         schema = _change_schema(form, value, key)
-        name = table_name(stream.table, topic, schema)
+        names = [(table_name(one.table, topic, schema), one) for one in stream.per_table]
     except SchemaError as err:
         return TopicLook(topic, (), (f"no_schema:{err}",), notes, looked_at=looked_at)
     except Exception as err:  # noqa: BLE001 (as of a driver: a schema that nobody foresaw is told of its topic alone)
         return TopicLook(topic, (), (f"no_schema:{type(err).__name__}: {err}",), notes, looked_at=looked_at)
-    mine = owner(name, stream)
-    if why := why_not(name, mine, stream, topic):
-        return TopicLook(topic, (), (why,), notes, looked_at=looked_at)
-    return TopicLook(
-        topic, ((Group(topic, value.number, schema), name, mine),), (), notes, looked_at=looked_at
+    owners = [(name, one, owner(name, one)) for name, one in names]
+    refused = tuple(why for name, one, mine in owners if (why := why_not(name, mine, one, topic)))
+    groups = tuple(
+        (Group(topic, value.number, schema), name, mine)
+        for name, one, mine in owners
+        if not why_not(name, mine, one, topic)
     )
+    return TopicLook(topic, groups, refused, notes, looked_at=looked_at)
 
 
 def _change_schema(form: Avro, value: Subject, key: Subject | None) -> ChangeSchema:

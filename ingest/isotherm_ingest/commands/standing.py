@@ -12,10 +12,10 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm_ingest.announce.pending import Watermark, pending
 from isotherm_ingest.batches.owners import owner_of
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.known_in_marks import known_of
 from isotherm_ingest.mark_text import Mark
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.plan.holes import Hole
 from isotherm_ingest.plan.known import Known
 from isotherm_ingest.plan.resume_or_halt import Found, place
@@ -163,8 +163,7 @@ def _topics_had(known: Known | None, token: Token | None) -> frozenset[str]:
 
 def _gives(config: StreamsConfig, topic: str, name: str) -> bool:
     """Whether the stream of a topic gives the table's name still."""
-    stream = config.stream_of(topic)
-    return stream is not None and may_be(stream.table, name)
+    return any(may_be(one.table, name) for one in config.streams_of(topic))
 
 
 def _why_refused(table: _Table, pipeline: str) -> str:

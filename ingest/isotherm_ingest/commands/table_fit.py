@@ -21,6 +21,7 @@ from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import changes_for
 from isotherm_ingest.tables.source_names import SourceNames, source_names, to_be_renamed
+from isotherm_ingest.tables.template import template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def table_fit(
         mine = [replace(group, schema=names.called(group.schema)) for group in groups if group not in others]
         key = key_of(name, stream, mine, properties, names)
         columns = _made_of(name, stream, mine) if now is None else _there(now, renamings)
-        if now is not None:
+        if now is None:
+            template_of(name, stream, key, columns.kinds)
+        else:
             if now.head is not None:
                 refuse_without(name, key, columns.kinds)
             missing_properties(name, stream, key, properties, mine, had, names)

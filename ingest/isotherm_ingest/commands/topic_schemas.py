@@ -83,11 +83,16 @@ class _Met:
     counts: Counter[int] = field(default_factory=Counter)
     samples: dict[int, Sample] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
+    nowhere: Counter[str] = field(default_factory=Counter)
+    """By problem, messages that say themselves that they have no table."""
 
     def take(self, group: RawGroup) -> None:
         """Take some messages of one schema into account."""
         number = group.schema
         if number != NO_SCHEMA and group.is_bookkeeping():
+            return
+        if group.problem is not None:
+            self.nowhere[group.problem] += group.rows.num_rows
             return
         self.counts[number] += group.rows.num_rows
         held = self.samples.get(number)
@@ -104,8 +109,10 @@ class _Met:
         why |= dict.fromkeys(self.unreadable - self.samples.keys(), UNREADABLE)
         if self.counts[NO_SCHEMA]:
             why[NO_SCHEMA] = "no_schema:the message has no schema"
+        found = [(self.counts[one], problem) for one, problem in sorted(why.items())]
         return tuple(
-            f"{counted(self.counts[one], 'message')}: {problem}" for one, problem in sorted(why.items())
+            f"{counted(count, 'message')}: {problem}"
+            for count, problem in [*found, *((count, one) for one, count in sorted(self.nowhere.items()))]
         )
 
 

@@ -59,6 +59,8 @@ class ChangeSchema:
     """What becomes of fields of a row that are no columns; of a message with its schema there are none."""
     called: tuple[tuple[str, str], ...] = ()
     """Of the columns, and the fields of the key, that the table calls otherwise: their name here, and there."""
+    named: tuple[tuple[str, str], ...] = ()
+    """Where each message is read for where it goes: by placeholder of the table's name, what these messages say."""
 
     def in_table(self, name: str) -> str:
         """The name that the table has for a column, or for a field of the key."""

@@ -244,6 +244,7 @@ class Looking:
             return self._fit.create(groups, key), groups, key
         if found.head is not None:
             refuse_without(self._name, key, found.columns)
+        found = self._fit.finished(found, key)
         missing = missing_properties(self._name, self._stream, key, found.properties, groups, had, names)
         return self._fit.saying(found, missing), groups, key
 

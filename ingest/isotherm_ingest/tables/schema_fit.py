@@ -24,6 +24,7 @@ from isotherm_ingest.tables.source_names import (
     source_names,
     to_be_renamed,
 )
+from isotherm_ingest.tables.template import template_of
 from isotherm_ingest.tables.tools import Tools
 
 MAX_COLUMNS = 2_000
@@ -61,13 +62,14 @@ class SchemaFit:
                 )
         if self._stream.mode == "changelog":
             columns |= {name: own.type for name, own in CHANGELOG_COLUMNS.items()}
+        made_of = template_of(self._name, self._stream, key, columns)
         properties = {
             **self._stream.table_properties,
             PIPELINE_PROPERTY: self._tools.pipeline,
             **definition(self._stream, key, groups),
         }
         statements = create_statements(
-            self._tools.lake, self._name, columns, self._stream.partition_by, properties
+            self._tools.lake, self._name, made_of.columns, self._stream.partition_by, properties
         )
         with _creating:
             for statement in statements:
@@ -75,8 +77,21 @@ class SchemaFit:
         self._log.info(
             "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
         )
-        now = self.load()
+        now = self.finished(self.load(), key)
         return self.saying(now, mapping_to_say(now.table.schema(), now.properties))
+
+    def finished(self, now: TableNow, key: Sequence[str]) -> TableNow:
+        """The table, with what cannot be said where it is made. That, and not when it was made, says what is missing: this driver,
+        or the one before it, may have died in between. One that has rows, or that somebody else made, keeps what it has.
+        """
+        is_ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
+        if now.head is not None or not is_ours:
+            return now
+        changes = template_of(self._name, self._stream, key, now.columns).missing(now)
+        for change in changes:
+            self._sessions.own.sql(f"ALTER TABLE {self._target} {change}")
+            self._log.info("table_altered", change=change)
+        return self.load() if changes else now
 
     def names(self, now: TableNow | None) -> SourceNames:
         """What the names of the source mean in the table."""

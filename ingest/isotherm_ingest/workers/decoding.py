@@ -1,6 +1,7 @@
 """The first half of the job: messages in, decoded rows out, told apart by the table that they belong to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,7 @@ from isotherm_ingest.workers.tasks import (
     as_arrow,
     as_json,
     report,
+    rows_of,
 )
 from isotherm_ingest.workers.truncates import not_before, truncates_in, with_truncates, without_truncates
 
@@ -74,20 +76,50 @@ class Decoding:
 
     def _group(self, group: Group) -> Iterator[Line]:
         route = (group.topic, group.schema)
-        if route in self._task.problems:
-            yield self._letter(NO_TABLE, group.rows, self._task.problems[route])
-        elif route in self._task.routes:
-            name = self._task.routes[route]
-            if name is not None and name not in self._failed:
-                try:
-                    yield from self._of_table(self._task.tables[name], group, route)
-                except Exception as err:  # noqa: BLE001 (of one table; the others of the batch are written)
-                    self._failed.add(name)
-                    yield Line(name, ERROR, as_json(f"{type(err).__name__}: {err}"))
+        if group.problem is not None:
+            if not group.is_bookkeeping():
+                yield self._letter(NO_TABLE, group.rows, group.problem)
+        elif route in self._task.problems or route in self._task.routes:
+            if route in self._task.problems:
+                yield self._letter(NO_TABLE, group.rows, self._task.problems[route])
+            lines = [self._of_one(name, group, route) for name in self._task.routes.get(route, ())]
+            yield from lines[0] if len(lines) == 1 else self._once(chain.from_iterable(lines))
         elif group.schema == NO_SCHEMA:
             yield self._letter(NO_TABLE, group.rows, "no_schema:the message has no schema")
         else:
             yield from self._sampled(NO_TABLE, group, group.rows)
+
+    def _of_one(self, name: str, group: Group, route: Route) -> Iterator[Line]:
+        if name in self._failed:
+            return
+        try:
+            yield from self._of_table(self._task.tables[name], group, route)
+        except Exception as err:  # noqa: BLE001 (of one table; the others of the batch are written)
+            self._failed.add(name)
+            yield Line(name, ERROR, as_json(f"{type(err).__name__}: {err}"))
+
+    def _once(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines of several tables for the same messages. One that none of them can have is a letter of the first alone; one
+        that only some cannot have is a letter that names the table.
+        """
+        letters: dict[str, list[pa.Table]] = {}
+        for one in lines:
+            if one.kind == LETTERS:
+                letters.setdefault(one.table, []).append(rows_of(one.body))
+            else:
+                yield one
+        of_each = {name: pa.concat_tables(some) for name, some in letters.items()}
+        places = [set(_places(rows)) for rows in of_each.values()]
+        common = set.intersection(*places) if len(places) > 1 else set()
+        for number, (name, rows) in enumerate(of_each.items()):
+            is_common = pa.array([place in common for place in _places(rows)], pa.bool_())
+            named = pc.binary_join_element_wise(rows["problem"], f" (of {name})", "")
+            at = rows.schema.get_field_index("problem")
+            told = rows.set_column(at, "problem", pc.if_else(is_common, rows["problem"], named))
+            kept = told if not number else told.filter(pc.invert(is_common))
+            self._letters[name] -= len(rows) - len(kept)
+            if len(kept):
+                yield Line(name, LETTERS, as_arrow(kept))
 
     def _sampled(self, table: str, group: Group, rows: pa.RecordBatch) -> Iterator[Line]:
         """A sample of a group; where it has none, its rows are letters of the table. A second one, where it says more."""
@@ -179,6 +211,11 @@ class Decoding:
         self._letters[table] = self._letters.get(table, 0) + len(rows)
         lettered = pa.RecordBatch.from_arrays([*rows.columns, told], names=[*RAW.names, "problem"])
         return Line(table, LETTERS, as_arrow(lettered))
+
+
+def _places(rows: pa.Table) -> Iterator[tuple[int, int]]:
+    """Where messages of one topic are."""
+    return zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
 
 
 def _from(rows: pa.RecordBatch, from_offsets: Mapping[Position, int]) -> pa.Array:

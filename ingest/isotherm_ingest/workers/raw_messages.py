@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.debezium_messages import MESSAGES
 from isotherm_ingest.decode.formats import Format, Identity, Message, Sample
+from isotherm_ingest.decode.routed import Routed
 
 RAW = pa.schema(
     [
@@ -46,6 +47,8 @@ class Group:
     """What of their values is decoded."""
     keys: Sequence[bytes | None]
     """Those that are decoded."""
+    problem: str | None = None
+    """Why they go nowhere, where what they say themselves decides that."""
 
     def to_decode(self) -> pa.RecordBatch:
         """As the decoder takes them."""
@@ -100,7 +103,20 @@ class Sorter:
         for (topic, schema), (identity, places, bodies, keys) in found.items():
             rows = batch if len(places) == batch.num_rows else batch.take(pa.array(places, pa.int64()))
             form = self._formats.get(topic, _DEFAULT)
-            yield Group(topic, schema, rows, form, identity, bodies, keys)
+            group = Group(topic, schema, rows, form, identity, bodies, keys)
+            yield from self._routed(group, form) if isinstance(form, Routed) else [group]
+
+    def _routed(self, group: Group, form: Routed) -> Iterator[Group]:
+        """The messages of a group, told apart by where each of them says that it goes."""
+        if group.identity is None:
+            yield group
+            return
+        for part in form.parts(group.identity, group.bodies, group.keys):
+            rows = group.rows.take(pa.array(part.places, pa.int64()))
+            number = self._number(part.identity)
+            yield Group(
+                group.topic, number, rows, part.format, part.identity, part.bodies, part.keys, part.problem
+            )
 
     def _number(self, identity: Identity | None) -> int:
         if identity is None:

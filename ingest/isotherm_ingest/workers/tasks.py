@@ -51,10 +51,10 @@ class BatchTask:
     """What is to be made of the messages of some ranges."""
 
     tables: Mapping[str, TableTask]
-    routes: Mapping[Route, str | None]
-    """The table of messages, or None where they are not wanted now. Of others, a sample is reported."""
+    routes: Mapping[Route, tuple[str, ...]]
+    """The tables of messages, as far as they are wanted now. Of others, a sample is reported."""
     problems: Mapping[Route, str]
-    """Why messages belong to no table."""
+    """Why messages belong to no table, or not to all that they could have."""
     formats: Mapping[str, Format] = field(default_factory=dict)
     """By topic, how messages are written; of others it is Debezium's JSON."""
 

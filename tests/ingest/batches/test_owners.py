@@ -6,8 +6,8 @@ import pytest
 
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.owners import owner_of, why_not
-from isotherm_ingest.batches.table_names import may_be
 from isotherm_ingest.failures import CatalogAway
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope
 from support.pipelines import CONFIG, Pipeline, messages

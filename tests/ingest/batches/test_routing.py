@@ -6,9 +6,10 @@ from structlog.testing import capture_logs
 from isotherm.contract.identity import levels_of
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.routing import KEPT, NEW_AT_ONCE, Routing, TooManyNew
-from isotherm_ingest.batches.table_names import may_be, table_name
+from isotherm_ingest.batches.table_names import table_name
 from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_schema import MAX_COST, ChangeSchema
+from isotherm_ingest.name_template import may_be
 from isotherm_ingest.streams import StreamsConfig
 from support.messages import envelope, key
 from support.pipelines import CONFIG, CUSTOMERS, ORDERS, Pipeline, messages
@@ -51,7 +52,7 @@ def test_whatever_a_sample_is_its_messages_have_a_table_or_a_problem():
     routing.learn((((ORDERS, number), value, None) for number, value in given.items()), set())
     tables, problems = routing.told({ORDERS}, {"shop.orders"})
 
-    assert tables == {(ORDERS, 1): "shop.orders"}
+    assert tables == {(ORDERS, 1): ("shop.orders",)}
     assert [(number, why.partition(":")[0]) for (_, number), why in problems.items()] == [
         (2, "no_schema"),
         (3, "no_schema"),

@@ -65,6 +65,15 @@ def test_events_of_anybody_need_no_name_and_no_key(registry):
     assert [name for _, name, _ in found.groups] == ["lake.readings"]
 
 
+def test_a_field_of_a_message_is_in_no_registry(registry):
+    registry.register("readings-value", READING)
+    found = look(
+        registry, table="'lake.{field:sensor}'", more=", envelope: none, mode: changelog", topic="readings"
+    )
+
+    assert found.notes == ("a field of each message says its table: see --against topics",)
+
+
 @pytest.mark.parametrize("key", ["no schema", json.dumps({"type": "string"})])
 def test_a_key_that_has_no_fields_counts_as_none(registry, key):
     registry.register(f"{TOPIC}-value", ENVELOPE)

@@ -154,6 +154,7 @@ def test_a_table_that_is_not_there_has_the_columns_of_all_that_comes(now):
     ("more", "columns", "why"),
     [
         (', partition_by: ["days(at)"]', {"id": "INT"}, "partition_by names 'at'"),
+        (", sort_by: [at]", {"id": "INT"}, "names 'at', which the table does not have"),
         ("", {"id": "INT", "_pos": "INT"}, "one of Iceberg's own"),
         (", mode: changelog", {"_op": "STRING"}, "a changelog's own"),
     ],

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.stack
 def look(kafka):
     """Looks at a topic that has these messages, by partition."""
 
-    def looked(topic, *partitions, more="", registry=None):
+    def looked(topic, *partitions, table='"shop.{table}"', more="", registry=None):
         kafka.create_topic(topic, len(partitions))
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
         for number, messages in enumerate(partitions):
@@ -38,7 +38,7 @@ pipeline: shop
 catalog: {{name: lake}}
 kafka: {{properties: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}}}
 {of_registry}
-streams: [{{topics: "{topic}", table: "shop.{{table}}"{more}}}]
+streams: [{{topics: "{topic}", table: {table}{more}}}]
 """
         config = parse_yaml(text, "streams.yaml", StreamsConfig)
         broker = Broker(config.kafka.properties)
@@ -82,6 +82,23 @@ def test_what_no_table_is_for_is_counted_with_its_reason_and_what_a_source_says_
     assert len(found.groups) == 1
     assert sorted(one.split(":")[0] for one in found.refused) == ["1 message", "2 messages"]
     assert all("no_schema" in one for one in found.refused)
+
+
+def test_of_messages_that_say_their_table_each_value_is_one_and_what_says_none_is_counted(look):
+    source = Source("orders")
+    names = ["eu", "us", None, "eu", "", ""]
+    found = look(
+        "routed",
+        [source.insert(number, name=name) for number, name in enumerate(names)],
+        table='"shop.{table}_{field:name}"',
+        more=", mode: changelog",
+    )
+
+    assert sorted(name for _, name, _ in found.groups) == ["shop.orders_eu", "shop.orders_us"]
+    assert found.refused == (
+        "2 messages: no_route:field 'name' is empty",
+        "1 message: no_route:field 'name' is null",
+    )
 
 
 def test_a_topic_without_messages_holds_none(look):

@@ -15,8 +15,10 @@ from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import DecimalType, IntegerType, LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
+from isotherm_ingest.decode.debezium_json import DebeziumJson
 from isotherm_ingest.decode.debezium_messages import decoder
 from isotherm_ingest.decode.declared_json import DeclaredJson
+from isotherm_ingest.decode.routed import Routed
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.decoding import SAMPLES, Decoding
 from isotherm_ingest.workers.raw_messages import Sorter
@@ -59,7 +61,7 @@ def task(*fields, problems=None, **more):
     table_of = {"id": "BIGINT", "name": "STRING"}
     decoders = {route: decoder_of(one, table=table_of) for route, one in routes.items()}
     made = BatchTask(
-        {"shop.orders": table(decoders, **more)}, dict.fromkeys(routes, "shop.orders"), problems or {}
+        {"shop.orders": table(decoders, **more)}, dict.fromkeys(routes, ("shop.orders",)), problems or {}
     )
     return pickle.loads(pickle.dumps(made))  # noqa: S301 (our own; it travels to the workers)
 
@@ -124,7 +126,7 @@ def test_a_topic_of_another_format_is_read_as_that_says_and_what_is_no_such_mess
     decoders = {
         route: decoder(events.schema(*group.sample()), row, Wanted(("id", "name"), ("id",), keeps=True))
     }
-    told = BatchTask({"shop.orders": table(decoders)}, {route: "shop.orders"}, {}, {ORDERS: events})
+    told = BatchTask({"shop.orders": table(decoders)}, {route: ("shop.orders",)}, {}, {ORDERS: events})
     found = played(pickle.loads(pickle.dumps(told)), from_kafka(*values))  # noqa: S301 (it travels to the workers)
 
     assert none == []
@@ -190,14 +192,14 @@ def test_messages_of_no_table_are_letters_with_the_reason_and_unwanted_ones_are_
     )
     assert letters(found[LETTERS]) == {0: "no_stream"}
 
-    unwanted = BatchTask({}, {(ORDERS, number_of(other)): None}, {})
+    unwanted = BatchTask({}, {(ORDERS, number_of(other)): ()}, {})
     assert played(unwanted, from_kafka(other)) == {}
 
 
 def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_table():
     route = (ORDERS, number_of(message([ID])))
     refused = BatchTask(
-        {"shop.orders": table({}, refused={route: "incompatible_schema:why"})}, {route: "shop.orders"}, {}
+        {"shop.orders": table({}, refused={route: "incompatible_schema:why"})}, {route: ("shop.orders",)}, {}
     )
     found = played(refused, from_kafka(message([ID], after={"id": 1})))
 
@@ -208,7 +210,7 @@ def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_tab
 def test_a_schema_for_which_the_table_would_be_altered_gives_a_sample_where_a_message_has_it():
     route = (ORDERS, number_of(message(NAMED)))
     has = {(ORDERS, 0): 1}
-    waiting = BatchTask({"shop.orders": table({}, from_offsets=has)}, {route: "shop.orders"}, {})
+    waiting = BatchTask({"shop.orders": table({}, from_offsets=has)}, {route: ("shop.orders",)}, {})
     cut, whole = message(NAMED)[:-9], message(NAMED, after={"id": 1, "name": "n"})
     found = played(waiting, from_kafka(cut, cut), from_kafka(whole, first=2))
 
@@ -220,7 +222,7 @@ def test_a_schema_for_which_the_table_would_be_altered_gives_a_sample_where_a_me
 
 def test_what_breaks_for_one_table_is_said_of_it():
     route = (ORDERS, number_of(message([ID])))
-    broken = BatchTask({"shop.orders": table({route: None})}, {route: "shop.orders"}, {})
+    broken = BatchTask({"shop.orders": table({route: None})}, {route: ("shop.orders",)}, {})
     found = played(
         broken,
         from_kafka(message([ID], after={"id": 1})),
@@ -255,7 +257,7 @@ def test_all_changes_of_a_partition_of_a_changelog_come_to_one_task(tmp_path):
     decoders = {route: decoder_of([ID], table={"id": "BIGINT"}, keeps=False)}
     log = TableTask("shop.log", described(made.metadata), {}, ("id", "_op"), decoders, buckets=64)
     values = [message([ID], op=op, after={"id": number}) for number, op in enumerate("crucru")]
-    found = played(BatchTask({"shop.log": log}, {route: "shop.log"}, {}), from_kafka(*values))
+    found = played(BatchTask({"shop.log": log}, {route: ("shop.log",)}, {}), from_kafka(*values))
 
     ops = [{row["change"]["op"] for row in rows_of(one.body).to_pylist()} for one in found[CHANGES]]
     assert sorted(map(sorted, ops)) == [["c"], ["r"], ["u"]]
@@ -365,3 +367,93 @@ def test_a_row_that_goes_needs_no_partition():
     (change,) = [row for one in found[CHANGES] for row in rows_of(one.body).to_pylist()]
     assert (change["row"]["id"], change["change"]["op"]) == (7, "d")
     assert LETTERS not in found
+
+
+def test_a_message_that_says_no_table_is_a_letter_of_none_and_bookkeeping_is_passed_over():
+    fields = [ID, {"field": "region", "type": "string"}]
+    begin = message(fields, after={"id": 1}).replace(
+        b'{"schema":{', b'{"schema":{"name":"io.debezium.connector.x.Heartbeat",', 1
+    )
+    values = [
+        message(fields, after={"id": 1, "region": "eu"}),
+        begin,
+        message(fields, after={"id": 2, "region": None}),
+        b"nothing",
+        message(fields, after={"id": 3, "region": "us"}),
+    ]
+    form = Routed(DebeziumJson(), "shop.{field:region}", ORDERS)
+    routed = BatchTask({}, {}, {}, {ORDERS: form})
+    found = played(pickle.loads(pickle.dumps(routed)), from_kafka(*values))  # noqa: S301 (it travels to the workers)
+
+    assert letters(found[LETTERS]) == {2: "no_route", 3: "no_schema"}
+    assert {one.table for one in found[LETTERS]} == {NO_TABLE}
+    told = [form.schema(value, key).named for _, _, value, key in (one.data() for one in found[SAMPLE])]
+    assert told == [(("field:region", "eu"),), (("field:region", "us"),)]
+
+
+def of_both(*values, mirror=None, log=None, **more):
+    """Lines of a mirror and a changelog of the same messages."""
+    route = (ORDERS, number_of(message(NAMED)))
+    table_of = {"id": "BIGINT", "name": "STRING"}
+    tables = {
+        "shop.orders": table({route: decoder_of(NAMED, table=table_of)}, **(mirror or {})),
+        "shop.log": replace(
+            table({route: decoder_of(NAMED, table=table_of, keys=(), keeps=False, **more)}, **(log or {})),
+            name="shop.log",
+            key=(),
+        ),
+    }
+    return played(BatchTask(tables, {route: ("shop.orders", "shop.log")}, {}), from_kafka(*values))
+
+
+def told_by(lines):
+    return sorted(
+        (one.table, row["offset"], row["problem"]) for one in lines for row in rows_of(one.body).to_pylist()
+    )
+
+
+def test_a_message_that_two_tables_have_is_in_both_and_one_that_neither_can_have_is_one_letter():
+    values = [message(NAMED, after={"id": number, "name": "n"}) for number in range(3)]
+    bad = message(NAMED)[:-9]
+    found = of_both(values[0], bad, values[1], bad, values[2])
+
+    assert {one.table: rows([one]) for one in found[CHANGES]} == {
+        name: [(0, 0, "n"), (2, 1, "n"), (4, 2, "n")] for name in ("shop.orders", "shop.log")
+    }
+    why = "undecodable:the payload does not fit its schema"
+    assert told_by(found[LETTERS]) == [("shop.orders", 1, why), ("shop.orders", 3, why)]
+    assert {one.table: one.data() for one in found[COUNT]} == {"shop.orders": 2, "shop.log": 0}
+
+
+def test_a_message_that_only_one_of_two_tables_can_have_is_a_letter_that_names_the_other():
+    """A mirror needs a key, and a changelog here a name. What stands below a table's vector is no letter of it."""
+    values = [
+        message(NAMED, after={"id": None, "name": "n"}),
+        message(NAMED, after={"id": 1, "name": None}),
+        message(NAMED, after={"id": None, "name": None}),
+        message(NAMED, op="m"),
+    ]
+    found = of_both(*values, required=frozenset({"name"}))
+
+    assert told_by(found[LETTERS]) == [
+        ("shop.log", 1, "null_value:name (of shop.log)"),
+        ("shop.orders", 0, "null_key:id (of shop.orders)"),
+        ("shop.orders", 2, "null_key:id"),
+        ("shop.orders", 3, "unsupported_op:m"),
+    ]
+    behind = of_both(*values, required=frozenset({"name"}), mirror={"from_offsets": {(ORDERS, 0): 4}})
+    assert {(name, offset) for name, offset, _ in told_by(behind[LETTERS])} == {
+        ("shop.log", 1), ("shop.log", 2), ("shop.log", 3),
+    }  # fmt: skip
+
+
+def test_one_of_two_tables_that_cannot_be_decoded_leaves_the_other():
+    value = message(NAMED, after={"id": 1, "name": "n"})
+    route = (ORDERS, number_of(value))
+    good = table({route: decoder_of(NAMED, table={"id": "BIGINT", "name": "STRING"})})
+    broken = replace(table({route: None}), name="shop.log")
+    both = BatchTask({"shop.log": broken, "shop.orders": good}, {route: ("shop.log", "shop.orders")}, {})
+    found = played(both, from_kafka(value))
+
+    assert [one.table for one in found[ERROR]] == ["shop.log"]
+    assert rows(found[CHANGES]) == [(0, 1, "n")]

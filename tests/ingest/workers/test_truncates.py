@@ -45,7 +45,7 @@ def told(emptied, *values, first=0):
     decoders = {route: decoder_of(NAMED)}
     name = "shop.orders"
     table = TableTask(name, DESCRIPTION, {}, ("id", "name"), decoders, key=("id",), emptied=emptied)
-    task = BatchTask({name: table}, {route: name}, {})
+    task = BatchTask({name: table}, {route: (name,)}, {})
     return table, list(Decoding(task).lines([from_kafka(*values, first=first)]))
 
 

@@ -91,7 +91,7 @@ def test_each_table_gets_its_rows_whoever_writes_them(catalog, play):
         "shop.mirror": task_of(tables["mirror"], topics["mirror"]),
         "shop.log": task_of(tables["log"], topics["log"], keys=()),
     }
-    routes = {(topic, number_of(VALUES[0])): f"shop.{name}" for name, topic in topics.items()}
+    routes = {(topic, number_of(VALUES[0])): (f"shop.{name}",) for name, topic in topics.items()}
     batches = [
         from_kafka(*VALUES[first : first + 10], topic=topic, first=first)
         for first in range(0, 50, 10)
@@ -114,7 +114,7 @@ def test_a_table_that_cannot_be_written_hinders_no_other(catalog, play):
         "shop.good": task_of(good, topics[0]),
         "shop.bad": task_of(bad, topics[1], description="no metadata"),
     }
-    routes = {(topic, number_of(VALUES[0])): f"shop.{topic.rpartition('.')[2]}" for topic in topics}
+    routes = {(topic, number_of(VALUES[0])): (f"shop.{topic.rpartition('.')[2]}",) for topic in topics}
     lines = play(BatchTask(tasks, routes, {}), [from_kafka(*VALUES, topic=topic) for topic in topics])
 
     assert len(rows(lines, "shop.good")) == 7
@@ -124,7 +124,7 @@ def test_a_table_that_cannot_be_written_hinders_no_other(catalog, play):
 
 def test_of_rows_that_wait_each_bucket_fails_for_itself_and_the_files_of_the_others_are_told(catalog):
     task = replace(task_of(catalog.create_table("shop.mirror", SCHEMA), ORDERS), is_empty=False, has_ids=True)
-    routes = {(ORDERS, number_of(VALUES[0])): "shop.mirror"}
+    routes = {(ORDERS, number_of(VALUES[0])): ("shop.mirror",)}
     written = many_tasks(BatchTask({"shop.mirror": task}, routes, {}), [from_kafka(*VALUES, topic=ORDERS)])
     good, bad = (one for one in written if one.kind == WAITING)
     old = as_arrow(pa.table({"k0": pa.array([], pa.int64()), "o0": pa.array([], pa.int64())}))
