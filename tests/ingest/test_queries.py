@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from isotherm.runtime import clock
 from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.queries.queries import Queries
 from isotherm_ingest.query_config import Emit, Query
 from isotherm_ingest.streams import StreamsConfig
@@ -348,3 +349,97 @@ def test_a_truncate_of_a_source_touches_every_row(lab: Lab) -> None:
     lab.ingest()
     queries.turn(1_000)
     assert {2: "new"} == {row["id"]: row["name"] for row in lab.rows("paid")}
+
+
+def query_of(lab: Lab, name: str, key: str, sql: str, **changes: str) -> Query:
+    """Over tables of the lab, whose names stand without it."""
+    told = {f"{lab.name}.{one}": text for one, text in changes.items()}
+    return Query(table=f"{lab.name}.{name}", key=(key,), sql=sql.replace("NS.", f"{lab.name}."), changes=told)
+
+
+def test_a_query_over_the_table_of_another_one_follows_it_also_where_that_has_nothing_to_write(
+    lab: Lab,
+) -> None:
+    hot = query_of(
+        lab,
+        "hot",
+        "sensor",
+        "SELECT sensor, max(celsius) AS c FROM NS.readings GROUP BY 1 HAVING max(celsius) > 50",
+        readings="SELECT sensor FROM changes",
+    )
+    both = query_of(
+        lab, "both", "sensor",
+        "SELECT r.sensor, count(*) AS n, max(h.c) AS hottest FROM NS.readings r LEFT JOIN NS.hot h ON h.sensor = r.sensor GROUP BY 1",
+        readings="SELECT sensor FROM changes",
+    )  # fmt: skip
+    lab.config = lab.config.model_copy(update={"queries": (both, hot)})
+    queries = queries_of(lab)
+    for turn, celsius in enumerate([1.0, 2.0, 99.0]):
+        send(lab, reading("a", turn, celsius))
+        lab.ingest()
+        for late in (0, 1):  # the second stands before the first in the file
+            queries.turn(100_000 * turn + 10_000 * late)
+        assert [(turn + 1, celsius if celsius > 50 else None)] == [
+            (row["n"], row["hottest"]) for row in lab.rows("both")
+        ]
+
+
+def test_a_table_whose_rows_a_query_could_not_put_right_is_refused(lab: Lab) -> None:
+    """Its key is another one now; a column was renamed in the lake; it is another pipeline's; its keys have another type."""
+    send(lab, reading("a", 1, 1.0))
+    lab.ingest()
+    queries_of(lab).turn(0)
+    send(lab, reading("b", 2, 2.0))
+    lab.ingest()
+    own, table = lab.config.queries[0], f"lake.{lab.name}.minutes"
+    before = minutes(lab)
+
+    def refused(query: Query) -> str:
+        lab.config = lab.config.model_copy(update={"queries": (query,)})
+        with capture_logs() as logs:
+            queries_of(lab).turn(0)
+        (told,) = [one["error"] for one in logs if one["event"] == "query_failed"]
+        return str(told)
+
+    by_sensor = f"SELECT sensor, count(*) AS readings FROM {lab.name}.readings GROUP BY 1"
+    assert "is kept by" in refused(own.model_copy(update={"key": ("sensor",), "sql": by_sensor}))
+    casts = dict.fromkeys(own.changes, "SELECT at AS minute, CAST(1 AS BIGINT) AS sensor FROM changes")
+    assert "gives 'sensor' as BIGINT" in refused(own.model_copy(update={"changes": casts}))
+    lab.spark.sql(f"ALTER TABLE {table} RENAME COLUMN readings TO events")
+    assert "has no column 'readings' any more" in refused(own)
+    lab.spark.sql(f"ALTER TABLE {table} RENAME COLUMN events TO readings")
+    lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('ingest.pipeline'='somebody')")
+    assert "is another's (ingest.pipeline is 'somebody')" in refused(own)
+    lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('ingest.pipeline'='{lab.name}')")
+    assert minutes(lab) == before
+    lab.config = lab.config.model_copy(update={"queries": (own,)})
+    queries_of(lab).turn(0)
+    assert len(minutes(lab)) == 2
+
+
+def test_a_final_row_that_is_gone_is_taken_back_and_one_that_could_not_be_sent_is_sent_later(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = emitting(lab, when="final", time="minute", after="10m")
+    query = lab.config.queries[0]
+    sql = query.sql.replace("max(celsius) > -100", "max(celsius) < 50")
+    lab.config = lab.config.model_copy(update={"queries": (query.model_copy(update={"sql": sql}),)})
+    queries, real = queries_of(lab), type(lab.broker).send
+
+    def away(self: Any, records: Any) -> None:
+        if any(one.topic == topic for one in records):
+            raise BrokerError("away")
+        real(self, records)
+
+    for turn, minute in enumerate([1, 30]):
+        send(lab, reading("a", minute, 1.0))
+        lab.ingest()
+        with monkeypatch.context() as patch:
+            patch.setattr(type(lab.broker), "send", away)
+            queries.turn(1_000 * turn)
+    queries.turn(10_000)
+    assert [row for _, row, _ in sent_to(lab, topic)] == [(1, 1.0)]
+    send(lab, reading("a", 1.5, 99.0))
+    lab.ingest()
+    queries.turn(20_000)
+    assert [row for _, row, _ in sent_to(lab, topic)] == [(1, 1.0), None]

@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "a key by which no row is found surely is taken",
         RESULT,
-        ' or columns[name] in {"FLOAT", "DOUBLE", "BINARY"}',
+        ' or kind in {"FLOAT", "DOUBLE", "BINARY"}',
         "",
         OF_RESULT + "test_what_no_table_can_have_is_refused_with_what_to_say",
     ),
@@ -99,5 +99,19 @@ MUTANTS = (
         'pc.greater(counted.column("count_all"), 1)',
         'pc.less(counted.column("count_all"), 1)',
         "ingest/workers/test_rows.py::test_a_key_that_several_rows_have_is_named",
+    ),
+    Mutant(
+        "two queries that read each other stand still in silence",
+        PROGRESS,
+        "return start in met",
+        "return False",
+        OF_PROGRESS + "test_a_table_that_is_computed_from_itself_is_found",
+    ),
+    Mutant(
+        "keys of another type name other rows",
+        RESULT,
+        "return fits(wanted, kind) or fits(kind, wanted)",
+        "return True",
+        OF_RESULT + "test_keys_of_another_kind_are_told",
     ),
 )

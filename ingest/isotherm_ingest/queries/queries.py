@@ -27,7 +27,7 @@ LONGEST_PAUSE_S = 5.0
 def feeds(config: StreamsConfig, topic: str, table: str) -> bool:
     """Whether it is sure that messages of a topic become rows of a table: its stream has no other one."""
     stream = config.stream_of(topic)
-    return stream is not None and stream.table == table
+    return stream is not None and any(one.table == table for one in stream.per_table)
 
 
 class Queries:

@@ -9,11 +9,13 @@ from isotherm_ingest.queries.progress import (
     Progress,
     SourceNow,
     fingerprint,
+    is_circle,
     new_rows,
     progress,
     reached_ms,
     rows_sql,
     said,
+    topic_of_two,
     why_anew,
 )
 from isotherm_ingest.query_config import Query
@@ -157,3 +159,14 @@ def test_the_sql_of_rows_has_the_columns_of_the_table_and_a_comment_ends_with_it
         in sql
     )
     assert "-- one\n) WHERE `id` IN (1)) q LEFT SEMI JOIN touched t ON q.`id` = t.`id`" in sql
+
+
+def test_a_table_that_is_computed_from_itself_is_found():
+    reads = {"a": {"b", "x"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"x"}}
+
+    assert [name for name in "abcdefx" if is_circle(reads, name)] == ["a", "b", "c"]
+
+
+def test_a_topic_of_which_not_all_tables_are_of_the_new_one_is_waited_for():
+    assert topic_of_two([LOG, source("shop.mirror", [1])]) == ""
+    assert topic_of_two([LOG, source("shop.mirror", [1], ids={"t": "new"})]) == "t"

@@ -3,7 +3,7 @@
 import pytest
 
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.queries.result import changes_of, columns_of
+from isotherm_ingest.queries.result import changes_of, columns_of, is_like
 
 
 def test_types_are_those_of_iceberg():
@@ -42,3 +42,13 @@ def test_a_table_follows_its_query_where_it_can():
     assert changes_of("a.b", there, {"id": "INT"}) == []
     with pytest.raises(TableRefused, match=r"column 'gone' of a\.b is STRING there and INT in its query"):
         changes_of("a.b", there, {"gone": "INT"})
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "told"),
+    [("int", "BIGINT", True), ("bigint", "INT", True), ("smallint", "INT", True), ("string", "STRING", True),
+     ("timestamp", "DATE", False), ("string", "BIGINT", False), ("decimal(10,2)", "DECIMAL(12,2)", True),
+     ("decimal(10,2)", "DECIMAL(10,3)", False), ("timestamp_ntz", "TIMESTAMP", False)],
+)  # fmt: skip
+def test_keys_of_another_kind_are_told(found, wanted, told):
+    assert is_like(found, wanted) == told
