@@ -218,4 +218,4 @@ def test_names_that_are_swapped_or_used_again_in_the_lake_are_followed(lab: Lab)
     assert lab.dead() == []
     assert now is not None
     assert json.loads(now.properties[COLUMNS_PROPERTY]) == {one: ids[one] for one in ("id", "a", "b", "c")}
-    assert now.properties["schema.name-mapping.default"] == "[]"
+    assert json.loads(now.properties["schema.name-mapping.default"]) == []

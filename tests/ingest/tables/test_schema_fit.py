@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
@@ -252,6 +254,28 @@ def test_iceberg_s_own_name_mapping_is_left_alone_and_columns_that_come_are_kept
     now, _, _ = fit.made_to_fit(fit.renamed(fit.load()), [group(id="int64", new="string")], ())
 
     assert dict(now.properties) == {COLUMNS_PROPERTY: '{"id":1,"new":2}'}
+
+
+def test_rows_of_imported_files_without_ids_stay_the_same(table, tmp_path):
+    """A column of theirs is renamed, and a stream says that its old name is another one now."""
+    file = str(tmp_path / "imported.parquet")
+    pq.write_table(pa.table({"id": [1], "amount": [10], "total": [99]}), file)
+    with table.update_schema() as change:
+        change.add_column("amount", LongType()).add_column("total", LongType())
+    table.add_files([file])
+    with table.update_schema() as change:
+        change.rename_column("total", "old_total")
+    fit = fit_of(table, names={"amount": ["total"]})
+    before = table.refresh().scan().to_arrow().to_pylist()
+    now = fit.renamed(fit.load())
+    called = group(id="int64", total="int64")
+    called = replace(called, schema=fit.names(now).called(called.schema))
+    fit.made_to_fit(now, [called], ())
+
+    assert called.schema.in_table("total") == "amount"
+    assert (
+        table.refresh().scan().to_arrow().to_pylist() == before == [{"id": 1, "amount": 10, "old_total": 99}]
+    )
 
 
 def test_what_does_not_fit_gets_a_column_that_says_so_in_the_alter_that_adds_it(table):
