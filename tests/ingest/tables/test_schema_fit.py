@@ -283,7 +283,11 @@ def test_what_does_not_fit_gets_a_column_that_says_so_in_the_alter_that_adds_it(
     fit = fit_of(table, misfits="column")
     now, _, _ = fit.made_to_fit(fit.load(), [group(id="int64", sum="int64")], ("id",))
     schemas = len(now.table.schemas())
-    messages = [group(id="int64", sum="string"), group(id="int64", sum__string="string")]
+    text = group(id="int64", amount="string")
+    column = replace(text.schema.columns[1], aliases=("sum",))
+    text = replace(text, schema=replace(text.schema, columns=(text.schema.columns[0], column)))
+    called = replace(text, schema=fit.names(now).called(text.schema))
+    messages = [called, group(id="int64", sum__string="string")]
     now, fitting, refused = fit.made_to_fit(now, messages, ("id",))
 
     assert [(one.name, one.doc) for one in now.table.schema().fields[2:]] == [
@@ -291,13 +295,13 @@ def test_what_does_not_fit_gets_a_column_that_says_so_in_the_alter_that_adds_it(
         ("sum__string", None),
     ]
     assert (len(now.table.schemas()), len(fitting), refused) == (schemas + 2, 2, {})
-    assert now.properties[COLUMNS_PROPERTY] == '{"id":1,"sum":2,"sum__string":4}'
+    assert now.properties[COLUMNS_PROPERTY] == '{"id":1,"sum":2,"sum__string":4,"amount":2}'
     with now.table.update_schema() as change:
         change.rename_column("sum", "total").rename_column("sum__string_2", "text")
     now = fit.load()
-    called = replace(messages[0], schema=fit.names(now).called(messages[0].schema))
+    called = replace(text, schema=fit.names(now).called(text.schema))
     again, (fitting,), refused = fit.made_to_fit(now, [called], ("id",))
-    assert (fitting.schema.in_table("sum"), refused) == ("text", {})
+    assert (fitting.schema.in_table("amount"), refused) == ("text", {})
     assert again.table.metadata == now.table.metadata
 
 

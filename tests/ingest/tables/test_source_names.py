@@ -111,6 +111,7 @@ def test_a_name_stays_with_its_column_until_that_is_gone_or_a_stream_says_otherw
     assert kept(said(source_names({}, table, before), schema(("z", "x")))) == {
         "id": 1, "total": 2, "tags": 4, "x": 1, "z": 1,
     }  # fmt: skip
+    assert said(source_names({}, table, before), schema("id", ("tags", "x"))) == {}
     assert kept(said(source_names({}, table, before), schema(("x", "y")))) == {
         "id": 1, "total": 2, "tags": 4, "x": 1, "y": 1,
     }  # fmt: skip
