@@ -90,6 +90,72 @@ def test_a_changelog_has_each_value_in_its_column(lab: Lab) -> None:
     assert latest(expected) == latest(told)
 
 
+def change_streams(lab: Lab, **options: Any) -> None:
+    """The driver is started again with other options in all streams."""
+    streams = tuple(one.model_copy(update=options) for one in lab.config.streams)
+    lab.config = lab.config.model_copy(update={"streams": streams})
+    lab.again()
+
+
+def told_of(lab: Lab, *names: str) -> dict[str, Any]:
+    (row,) = lab.rows("orders")
+    return {name: row[name] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("renames", "streams", "base", "text"),
+    [
+        ({"paid": "settled"}, {}, "settled", "paid__string"),
+        ({"paid__string": "paid_text"}, {}, "paid", "paid_text"),
+        ({"paid": "x", "paid__string": "paid", "x": "paid__string"}, {}, "paid__string", "paid"),
+        ({}, {"names": {"settled": ("paid",)}}, "settled", "paid__string"),
+    ],
+    ids=["the column", "the one beside it", "they are swapped", "by the stream"],
+)
+def test_a_row_has_one_of_its_values_whoever_renames_columns(
+    lab: Lab, renames: dict[str, str], streams: dict[str, Any], base: str, text: str
+) -> None:
+    sources = sources_of("orders")
+    lab.send("orders", sources["paid"].insert(1, paid=True))
+    lab.ingest()
+    lab.send("orders", sources["paid__string"].insert(1, paid="yes"))
+    lab.ingest()
+    for old, new in renames.items():
+        lab.spark.sql(f"ALTER TABLE lake.{lab.name}.orders RENAME COLUMN {old} TO {new}")
+    change_streams(lab, **streams)
+    lab.send("orders", sources["paid"].insert(1, paid=False))
+    lab.ingest()
+    assert told_of(lab, base, text) == {base: False, text: None}
+    lab.send("orders", sources["paid__string"].insert(1, paid="no"))
+    lab.ingest()
+
+    assert told_of(lab, base, text) == {base: None, text: "no"}
+    assert set(lab.rows("orders")[0]) == {*COLUMNS, base, text} - ({"paid"} - {base, text})
+
+
+def test_a_column_of_the_source_that_is_named_for_a_type_is_one_of_its_own(lab: Lab) -> None:
+    """Also after the stream says no more that misfits have columns: those that are there keep no old value."""
+    both = Source("orders", {**COLUMNS, "paid__string": COLUMNS["name"]})
+    sources = sources_of("orders")
+    lab.send("orders", both.insert(1, paid=True, paid__string="how it was paid"))
+    lab.ingest()
+    sources["paid"].insert(1, paid=True)
+    lab.send("orders", sources["paid"].update(1, paid=False))
+    lab.ingest()
+    assert told_of(lab, "paid", "paid__string") == {"paid": False, "paid__string": "how it was paid"}
+    sources["paid__string"].insert(1, paid="")
+    lab.send("orders", sources["paid__string"].update(1, paid="yes"))
+    lab.ingest()
+    names = ("paid", "paid__string", "paid__string_2")
+    assert told_of(lab, *names) == dict(zip(names, (None, "how it was paid", "yes"), strict=True))
+    change_streams(lab, misfits="dead_letter")
+    lab.send("orders", sources["paid"].update(1, paid=True))
+    lab.ingest()
+
+    assert told_of(lab, *names) == dict(zip(names, (True, "how it was paid", None), strict=True))
+    assert lab.dead() == []
+
+
 def test_a_key_and_what_takes_no_null_must_fit(lab: Lab) -> None:
     source = Source("lines")
     lab.send("lines", source.insert(1, paid=True))

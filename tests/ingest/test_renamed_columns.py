@@ -1,5 +1,6 @@
 """Columns that are renamed, at the source or in the lake: rows of before and after are one column."""
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm_ingest.tables.definition import KEY_PROPERTY
+from isotherm_ingest.tables.source_names import COLUMNS_PROPERTY
 from support.changes import COLUMNS, Source, latest, moment
 from support.ingest_lab import Lab
 from support.wire import PLACEHOLDER
@@ -28,8 +30,14 @@ STREAMS = r"""
     key: [id]
     event_time: at
     names: {number: [id]}
+  - topics: NS\.public\.plain
+    table: NS.plain
+    mode: changelog
+    format: json
+    envelope: none
+    columns: {id: BIGINT, a: BIGINT, b: BIGINT, c: BIGINT}
 """
-TABLES = ("orders", "customers", "payments", "lines")
+TABLES = ("orders", "customers", "payments", "lines", "plain")
 
 
 @pytest.fixture
@@ -182,3 +190,32 @@ def test_a_message_with_two_names_of_one_column_is_a_dead_letter_and_the_others_
     assert b"columns 'name' and 'title' of the message are both 'name' of the table" in (
         letter.headers["isotherm.error"] or b""
     )
+
+
+def test_names_that_are_swapped_or_used_again_in_the_lake_are_followed(lab: Lab) -> None:
+    """Whatever becomes of Iceberg's own mapping of names, which is not ingest's."""
+
+    def rename(*pairs: tuple[str, str]) -> None:
+        for old, new in pairs:
+            lab.spark.sql(f"ALTER TABLE lake.{lab.name}.plain RENAME COLUMN {old} TO {new}")
+
+    def send(number: int) -> None:
+        lab.send("plain", (b"k", json.dumps({"id": number, "a": 1, "b": 2, "c": 3}).encode()))
+        lab.ingest()
+
+    send(1)
+    ids = field_ids(lab, "plain")
+    rename(("a", "tmp"), ("b", "a"), ("tmp", "b"))
+    lab.spark.sql(f"ALTER TABLE lake.{lab.name}.plain SET TBLPROPERTIES ('schema.name-mapping.default'='[]')")
+    send(2)
+    rename(("c", "c_old"), ("b", "c"))
+    lab.again()
+    send(3)
+    now = lab.lake.load(f"{lab.name}.plain")
+
+    told = sorted((row["id"], row["c"], row["a"], row["c_old"]) for row in lab.rows("plain"))
+    assert told == [(number, 1, 2, 3) for number in (1, 2, 3)]
+    assert lab.dead() == []
+    assert now is not None
+    assert json.loads(now.properties[COLUMNS_PROPERTY]) == {one: ids[one] for one in ("id", "a", "b", "c")}
+    assert json.loads(now.properties["schema.name-mapping.default"]) == []

@@ -77,8 +77,8 @@ MUTANTS = (
     Mutant(
         "validate says of a schema that it fits beside one that has widened the column meanwhile",
         FIT,
-        "kinds[name] = column.kind.type\n    return",
-        "pass\n    return",
+        "kinds[name] = column.kind.type\n    table",
+        "pass\n    table",
         OF_FIT + "test_what_would_be_added_widened_and_refused_is_told_in_the_order_in_which_it_comes",
     ),
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         "validate says nothing of a key whose column is gone",
         FIT,
-        "refuse_without(name, key, columns.kinds)",
+        "refuse_without(name, key, columns.table.kinds)",
         "pass",
         OF_FIT + "test_a_table_that_a_driver_would_refuse_is_refused",
     ),

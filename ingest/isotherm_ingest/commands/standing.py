@@ -26,7 +26,7 @@ from isotherm_ingest.tables.definition import MODE_PROPERTY, missing_properties
 from isotherm_ingest.tables.lake import TableNow, summary_of
 from isotherm_ingest.tables.offset_vector import Token, TokenError, tokens_in
 from isotherm_ingest.tables.refusals import must_be_written
-from isotherm_ingest.tables.source_names import source_names
+from isotherm_ingest.tables.source_names import names_in
 from isotherm_ingest.tables.whose import refuse_anothers
 
 NEARS_RETENTION = 0.7
@@ -174,7 +174,7 @@ def _why_refused(table: _Table, pipeline: str) -> str:
     try:
         of_table = None if known is None else known.as_found(now.uuid)
         refuse_anothers(now, table.token, of_table, pipeline, owner.on_hole)
-        names = source_names(owner.declared_names, now.table.schema(), now.properties)
+        names = names_in(owner, now)
         key = tuple(map(names.of, owner.key))
         missing_properties(table.name, owner, key, now.properties, names=names)
     except TableRefused as err:

@@ -15,12 +15,12 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.column_names import Names, first_clash, names_of
 from isotherm_ingest.tables.definition import key_of, missing_properties, of_other_sources, refuse_without
 from isotherm_ingest.tables.lake import TableNow
-from isotherm_ingest.tables.misfits import beside
+from isotherm_ingest.tables.misfits import Columns, beside
 from isotherm_ingest.tables.offset_vector import TokenError
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.schema_fit import changes_for
-from isotherm_ingest.tables.source_names import SourceNames, source_names, to_be_renamed
+from isotherm_ingest.tables.source_names import SourceNames, names_in, to_be_renamed
 from isotherm_ingest.tables.template import template_of
 
 
@@ -55,10 +55,9 @@ class TableFit:
 class _Columns:
     """The columns of a table, as they would be by now."""
 
-    kinds: Mapping[str, str]
+    table: Columns
     names: Names
     """What else has a name in the table."""
-    required: frozenset[str] = frozenset()
 
 
 def table_fit(
@@ -78,43 +77,45 @@ def table_fit(
             template_of(name, stream, key, columns.kinds)
         else:
             if now.head is not None:
-                refuse_without(name, key, columns.kinds)
+                refuse_without(name, key, columns.table.kinds)
             missing_properties(name, stream, key, properties, mine, had, names)
-        _refuse_without_time(name, stream, names, columns.kinds)
+        _refuse_without_time(name, stream, names, columns.table.kinds)
     except (TableRefused, TokenError) as err:
         return TableFit(name, stream.mode, now is not None, refused=str(err))
-    made = columns.kinds if now is None else None
+    made = columns.table.kinds if now is None else None
     found = [GroupFit(group.topic, refused=why) for group, why in others.items()]
     renamed = [f"RENAME COLUMN {quoted(old)} TO {quoted(new)}" for old, new in renamings.items()]
+    brought = {column.name.lower() for group in mine for column in group.columns}
     for given in mine:
-        group = given
+        group, new = given, dict[str, str]()
         if stream.misfits == "column":
-            group = beside(columns.kinds, columns.required, given, key)
-        misfit, changes = changes_for(columns.kinds, group, stream.mode, columns.names)
+            group, new = beside(columns.table, given, key, brought)
+        comments = columns.table.comments(new)
+        misfit, changes = changes_for(columns.table.kinds, group, stream.mode, columns.names, comments)
         found.append(GroupFit(group.topic, (*renamed, *changes), misfit or ""))
         renamed = []  # with the first message
         if misfit is None:
-            columns = _with(columns, group)
+            columns = _with(columns, group, new)
     return TableFit(name, stream.mode, now is not None, key, made, tuple(found))
 
 
 def _named(now: TableNow | None, stream: Stream) -> tuple[dict[str, str], SourceNames]:
     """Columns that would be renamed first, and what the names of the source would mean then."""
-    if now is None:
-        return {}, source_names(stream.declared_names)
-    names = source_names(stream.declared_names, now.table.schema(), now.properties)
+    names = names_in(stream, now)
     renamings = to_be_renamed(names)
-    known = {source: renamings.get(column, column) for source, column in names.known.items()}
-    return renamings, replace(names, known=known)
+    return renamings, names.renamed(renamings)
 
 
 def _there(now: TableNow, renamings: Mapping[str, str]) -> _Columns:
     """The columns of a table that is there, once they are renamed."""
-    return _Columns(
-        {renamings.get(name, name): kind for name, kind in now.columns.items()},
-        names_of(now.table.schema(), now.table.specs().values()),
-        frozenset(renamings.get(name, name) for name in now.required),
+    was = Columns.of(now)
+    table = Columns(
+        {renamings.get(name, name): kind for name, kind in was.kinds.items()},
+        frozenset(renamings.get(name, name) for name in was.required),
+        {renamings.get(name, name): number for name, number in was.ids.items()},
+        {name: renamings.get(other, other) for name, other in was.beside.items()},
     )
+    return _Columns(table, names_of(now.table.schema(), now.table.specs().values()))
 
 
 def _refuse_without_time(name: str, stream: Stream, names: SourceNames, columns: Iterable[str]) -> None:
@@ -146,12 +147,12 @@ def _made_of(name: str, stream: Stream, groups: Iterable[Group]) -> _Columns:
             raise TableRefused(f"partition_by names {field.column!r}, which {name} would not have")
     kinds = {column.name: column.kind.type for column in found.values()}
     own = {one: kind.type for one, kind in CHANGELOG_COLUMNS.items()} if stream.mode == "changelog" else {}
-    return _Columns(kinds | own, Names())
+    return _Columns(Columns(kinds | own), Names())
 
 
-def _with(columns: _Columns, group: Group) -> _Columns:
-    """The columns once a schema that fits was taken in."""
-    kinds, names = dict(columns.kinds), columns.names
+def _with(columns: _Columns, group: Group, new: Mapping[str, str]) -> _Columns:
+    """The columns once a schema that fits was taken in; of `new` ones, each stands beside another."""
+    kinds, names = dict(columns.table.kinds), columns.names
     named = {name.lower(): name for name in kinds}
     for column in group.columns:
         name = named.get(column.name.lower())
@@ -160,4 +161,5 @@ def _with(columns: _Columns, group: Group) -> _Columns:
             kinds[column.name] = column.kind.type
         elif widened(kinds[name], column.kind.type):
             kinds[name] = column.kind.type
-    return replace(columns, kinds=kinds, names=names)
+    table = replace(columns.table, kinds=kinds, beside={**columns.table.beside, **new})
+    return _Columns(table, names)

@@ -146,7 +146,7 @@ class Looking:
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
             required=look.now.required,
-            instead_of=instead_of(look.now.columns) if self._stream.misfits == "column" else {},
+            instead_of=instead_of(look.now.table.schema()),
         )
         return TableTask(
             self._name,

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from isotherm.runtime import logs
 from isotherm_ingest.dead_letter_topic import MAX_PROBLEM
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
-from isotherm_ingest.decode.debezium_schema import Column
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused, brief, is_refused
 from isotherm_ingest.sql.text import literal, quoted
@@ -14,16 +15,10 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.column_names import Names, clash_of, first_clash, names_of
 from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
-from isotherm_ingest.tables.misfits import beside
+from isotherm_ingest.tables.misfits import Columns, beside
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.sessions import Sessions
-from isotherm_ingest.tables.source_names import (
-    SourceNames,
-    mapping_to_say,
-    names_to_say,
-    source_names,
-    to_be_renamed,
-)
+from isotherm_ingest.tables.source_names import SourceNames, names_in, names_to_say, to_be_renamed
 from isotherm_ingest.tables.template import template_of
 from isotherm_ingest.tables.tools import Tools
 
@@ -77,8 +72,7 @@ class SchemaFit:
         self._log.info(
             "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
         )
-        now = self.finished(self.load(), key)
-        return self.saying(now, mapping_to_say(now.table.schema(), now.properties))
+        return self._saying_names(self.finished(self.load(), key))
 
     def finished(self, now: TableNow, key: Sequence[str]) -> TableNow:
         """The table, with what cannot be said where it is made. That, and not when it was made, says what is missing: this driver,
@@ -95,10 +89,7 @@ class SchemaFit:
 
     def names(self, now: TableNow | None) -> SourceNames:
         """What the names of the source mean in the table."""
-        declared = self._stream.declared_names
-        if now is None:
-            return source_names(declared)
-        return source_names(declared, now.table.schema(), now.properties)
+        return names_in(self._stream, now)
 
     def renamed(self, now: TableNow) -> TableNow:
         """The table with the names that its stream wants for its columns, and with what tells the names of before.
@@ -106,7 +97,7 @@ class SchemaFit:
         Raises:
             TableRefused: it cannot have one.
         """
-        now = self.saying(now, mapping_to_say(now.table.schema(), now.properties))
+        now = self._saying_names(now)
         renamings = to_be_renamed(self.names(now))
         for old, new in renamings.items():
             change = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
@@ -118,6 +109,10 @@ class SchemaFit:
                 raise TableRefused(f"{self._name} refuses {change}: {brief(err)}") from err
             self._log.info("table_altered", change=change)
         return self.load() if renamings else now
+
+    def _saying_names(self, now: TableNow, messages: Iterable[ChangeSchema] = ()) -> TableNow:
+        """The table, which now says by which names its columns are known."""
+        return self.saying(now, names_to_say(self.names(now), messages))
 
     def saying(self, now: TableNow, properties: Mapping[str, str]) -> TableNow:
         """The table, after these properties of it were set, if any."""
@@ -154,22 +149,26 @@ class SchemaFit:
         now = self._with_columns_of_all(now, [group for group in groups if group.is_met])
         fitting: list[Group] = []
         refused: dict[Group, str] = {}
+        met: list[ChangeSchema] = []
+        brought = {column.name.lower() for group in groups for column in group.columns}
         for given in groups:
-            group = given
+            group, comments = given, {}
             if self._stream.misfits == "column":
-                group = beside(now.columns, now.required, given, key)
-            misfit, changes = self._changes_for(now, group)
+                table = Columns.of(now)
+                group, new = beside(table, given, key, brought)
+                comments = table.comments(new)
+            misfit, changes = self._changes_for(now, group, comments)
             if misfit is None and changes and not group.is_met:
                 continue
             if misfit is None and changes:
-                now, misfit = self._altered(group, changes)
-            if misfit is None:
-                fitting.append(group)
-            else:
+                now, misfit = self._altered(group, changes, comments)
+            if misfit is not None:
                 refused[group] = misfit
-        met = [group.schema for group in fitting if group.is_met]
-        more = names_to_say(now.table.schema(), now.properties, self.names(now), met)
-        return self.saying(now, more), tuple(fitting), refused
+                continue
+            fitting.append(group)
+            if given.is_met:
+                met.append(given.schema)  # as it came: a name means a column, also where a value does not fit
+        return self._saying_names(now, met), tuple(fitting), refused
 
     def _with_columns_of_all(self, now: TableNow, groups: Sequence[Group]) -> TableNow:
         """The table with the new columns of several schemas, if it takes them together.
@@ -194,7 +193,9 @@ class SchemaFit:
             self._log.info("table_altered", change=change[:MAX_PROBLEM])
         return self.load()  # also where it was refused: schema by schema it shows which one is
 
-    def _altered(self, group: Group, changes: Iterable[str]) -> tuple[TableNow, str | None]:
+    def _altered(
+        self, group: Group, changes: Iterable[str], comments: Mapping[str, str]
+    ) -> tuple[TableNow, str | None]:
         """The table after these changes, or up to the one that it does not take, with the reason."""
         for change in changes:
             try:
@@ -203,23 +204,38 @@ class SchemaFit:
                 if not is_refused(err):
                     raise
                 now = self.load()
-                if change not in self._changes_for(now, group)[1]:  # somebody else made it meanwhile
+                if (
+                    change not in self._changes_for(now, group, comments)[1]
+                ):  # somebody else made it meanwhile
                     raise
                 return now, f"the table refuses {change[:MAX_PROBLEM]}: {brief(err)}"
             self._log.info("table_altered", change=change[:MAX_PROBLEM])
         return self.load(), None
 
-    def _changes_for(self, now: TableNow, group: Group) -> tuple[str | None, list[str]]:
+    def _changes_for(
+        self, now: TableNow, group: Group, comments: Mapping[str, str]
+    ) -> tuple[str | None, list[str]]:
         names = names_of(now.table.schema(), now.table.specs().values())
-        return changes_for(now.columns, group, self._stream.mode, names)
+        return changes_for(now.columns, group, self._stream.mode, names, comments)
 
 
 def changes_for(
-    columns: Mapping[str, str], group: Group, mode: str, names: Names
+    columns: Mapping[str, str],
+    group: Group,
+    mode: str,
+    names: Names,
+    comments: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str | None, list[str]]:
     """What does not fit into the columns, if anything; else the ALTERs that make room for a schema.
 
     New columns come together: each ALTER leaves the table with one schema more.
+
+    Args:
+        columns: of the table, with their types.
+        group: what messages look like.
+        mode: the table's.
+        names: what else has a name in the table.
+        comments: by name, the docs of new columns.
     """
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
@@ -245,7 +261,7 @@ def changes_for(
             return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
     if added and len(columns) + len(added) > MAX_COLUMNS:
         return f"the table has {len(columns)} columns, and would have more than {MAX_COLUMNS}", []
-    return None, [added_by(added), *changes] if added else changes
+    return None, [added_by(added, comments), *changes] if added else changes
 
 
 def new_columns(
@@ -270,6 +286,8 @@ def new_columns(
     return {name: kind for name, kind in together.items() if name not in columns}
 
 
-def added_by(columns: Mapping[str, str]) -> str:
-    """The ALTER that adds these columns."""
-    return f"ADD COLUMNS ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
+def added_by(columns: Mapping[str, str], comments: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The ALTER that adds these columns, with their docs: set by another one, these would be lost with a driver between."""
+    said = {name: f" COMMENT {literal(comment)}" for name, comment in comments.items()}
+    added = (f"{quoted(name)} {kind}{said.get(name, '')}" for name, kind in columns.items())
+    return f"ADD COLUMNS ({', '.join(added)})"

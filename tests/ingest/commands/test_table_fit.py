@@ -13,6 +13,7 @@ from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import KEY_PROPERTY, MODE_PROPERTY, SOURCE_PROPERTY
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.source_names import COLUMNS_PROPERTY
 
 TOPIC = "shop.orders"
 
@@ -111,8 +112,27 @@ def test_where_a_stream_says_so_misfits_get_a_column_beside(now):
     found = fit(
         now(), *[group(number, id="INT", price="STRING") for number in (1, 2)], more=", misfits: column"
     )
+    doc = "ingest: of column 3, what does not fit into it"
+    added = f"ADD COLUMNS (`price__string` STRING COMMENT '{doc}')"
 
-    assert found.groups == (GroupFit(TOPIC, ("ADD COLUMNS (`price__string` STRING)",)), GroupFit(TOPIC))
+    assert found.groups == (GroupFit(TOPIC, (added,)), GroupFit(TOPIC))
+    renamed = now(lambda one: one.add_column("x", StringType(), doc=doc).rename_column("price", "cost"))
+    again = fit(renamed, group(1, id="INT", cost="STRING"), more=", misfits: column")
+    assert again.groups == (GroupFit(TOPIC),)
+
+
+def test_columns_are_found_by_the_ids_that_the_table_keeps(now):
+    """Names are swapped in the lake: a number still goes where the price is."""
+    with now().table.transaction() as change:
+        change.set_properties({COLUMNS_PROPERTY: '{"id":1,"name":2,"price":3}'})
+    for old, new in (("Name", "tmp"), ("price", "Name"), ("tmp", "price")):
+        there = now(lambda one, old=old, new=new: one.rename_column(old, new))
+    found = fit(there, group(1, id="INT", name="STRING", price="DOUBLE"), group(2, id="INT", name="INT"))
+
+    assert found.groups == (
+        GroupFit(TOPIC),
+        GroupFit(TOPIC, refused="column price is STRING in the table and INT in the message"),
+    )
 
 
 @pytest.mark.parametrize(

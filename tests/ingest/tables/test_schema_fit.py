@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
@@ -19,6 +21,7 @@ from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import MAX_COLUMNS, SchemaFit, changes_for, new_columns
 from isotherm_ingest.tables.sessions import Sessions
+from isotherm_ingest.tables.source_names import COLUMNS_PROPERTY
 from isotherm_ingest.tables.tools import Tools
 from support.writes import Spark
 
@@ -139,12 +142,12 @@ class Altering(Spark):
             with self._table.refresh().transaction() as change:
                 change.set_properties(dict(re.findall(r"'([^']*)'='([^']*)'", statement)))
             return
-        added = re.findall(r"`(\w+)` (\w+)", statement.partition("ADD COLUMNS")[2])
-        if self._refuses in dict(added):
+        added = re.findall(r"`(\w+)` (\w+)(?: COMMENT '([^']*)')?", statement.partition("ADD COLUMNS")[2])
+        if self._refuses in {name for name, *_ in added}:
             raise RuntimeError("Unsupported table change: it has the name of something else")
         with self._table.refresh().update_schema() as change:
-            for name, kind in added:
-                change.add_column(name, {"BIGINT": LongType(), "STRING": StringType()}[kind])
+            for name, kind, doc in added:
+                change.add_column(name, {"BIGINT": LongType(), "STRING": StringType()}[kind], doc=doc or None)
 
 
 @pytest.fixture
@@ -243,6 +246,63 @@ def test_a_column_that_cannot_be_renamed_refuses_its_table_with_the_reason(table
         TableRefused, match=r"shop\.orders refuses RENAME COLUMN `id` TO `number`: .*something else"
     ):
         fit.renamed(fit.load())
+
+
+def test_iceberg_s_own_name_mapping_is_left_alone_and_columns_that_come_are_kept_by_name(table):
+    """It says how files without ids are read: a name that it lacks, or gives another column, changes rows."""
+    fit = fit_of(table)
+    now, _, _ = fit.made_to_fit(fit.renamed(fit.load()), [group(id="int64", new="string")], ())
+
+    assert dict(now.properties) == {COLUMNS_PROPERTY: '{"id":1,"new":2}'}
+
+
+def test_rows_of_imported_files_without_ids_stay_the_same(table, tmp_path):
+    """A column of theirs is renamed, and a stream says that its old name is another one now."""
+    file = str(tmp_path / "imported.parquet")
+    pq.write_table(pa.table({"id": [1], "amount": [10], "total": [99]}), file)
+    with table.update_schema() as change:
+        change.add_column("amount", LongType()).add_column("total", LongType())
+    table.add_files([file])
+    with table.update_schema() as change:
+        change.rename_column("total", "old_total")
+    fit = fit_of(table, names={"amount": ["total"]})
+    before = table.refresh().scan().to_arrow().to_pylist()
+    now = fit.renamed(fit.load())
+    called = group(id="int64", total="int64")
+    called = replace(called, schema=fit.names(now).called(called.schema))
+    fit.made_to_fit(now, [called], ())
+
+    assert called.schema.in_table("total") == "amount"
+    assert (
+        table.refresh().scan().to_arrow().to_pylist() == before == [{"id": 1, "amount": 10, "old_total": 99}]
+    )
+
+
+def test_what_does_not_fit_gets_a_column_that_says_so_in_the_alter_that_adds_it(table):
+    """It is found again by that when both were renamed; a name means the column, and not the one beside it."""
+    fit = fit_of(table, misfits="column")
+    now, _, _ = fit.made_to_fit(fit.load(), [group(id="int64", sum="int64")], ("id",))
+    schemas = len(now.table.schemas())
+    text = group(id="int64", amount="string")
+    column = replace(text.schema.columns[1], aliases=("sum",))
+    text = replace(text, schema=replace(text.schema, columns=(text.schema.columns[0], column)))
+    called = replace(text, schema=fit.names(now).called(text.schema))
+    messages = [called, group(id="int64", sum__string="string")]
+    now, fitting, refused = fit.made_to_fit(now, messages, ("id",))
+
+    assert [(one.name, one.doc) for one in now.table.schema().fields[2:]] == [
+        ("sum__string_2", "ingest: of column 2, what does not fit into it"),
+        ("sum__string", None),
+    ]
+    assert (len(now.table.schemas()), len(fitting), refused) == (schemas + 2, 2, {})
+    assert now.properties[COLUMNS_PROPERTY] == '{"id":1,"sum":2,"sum__string":4,"amount":2}'
+    with now.table.update_schema() as change:
+        change.rename_column("sum", "total").rename_column("sum__string_2", "text")
+    now = fit.load()
+    called = replace(text, schema=fit.names(now).called(text.schema))
+    again, (fitting,), refused = fit.made_to_fit(now, [called], ("id",))
+    assert (fitting.schema.in_table("amount"), refused) == ("text", {})
+    assert again.table.metadata == now.table.metadata
 
 
 def test_two_columns_of_a_message_that_are_one_of_the_table_do_not_fit():
