@@ -1,9 +1,10 @@
 """The shop: its tables in PostgreSQL, and how ingest keeps each of them in the lake.
 
-What follows from one list of tables: the DDL, ingest's streams, and the columns that the referee compares.
+What follows from one list of tables: the DDL, ingest's streams, and the tables that the referee compares.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 SCHEMA = "public"
@@ -26,16 +27,17 @@ class ShopTable:
     is_full: bool = True
     """REPLICA IDENTITY FULL: messages have the old row. By PostgreSQL's default they have its key, and no large value
     that an update left alone."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column in the lake → the other names that the source has for it, at any time."""
 
     @property
     def lake_name(self) -> str:
         """The table's name in the catalog."""
         return f"{NAMESPACE}.{self.name}"
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """In the order of the DDL."""
-        return tuple(name for name, _ in self.columns)
+    def lake_column(self, name: str) -> str:
+        """What the lake calls a column of the source."""
+        return next((column for column, others in self.names.items() if name in others), name)
 
     def ddl(self) -> str:
         """The statements that make it."""
