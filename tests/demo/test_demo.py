@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 
 PROMISES = ("cold_only", "writer_wins", "same_rows", "nothing_needed_deleted", "nothing_unseen")
 
@@ -70,7 +72,7 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
     report = report_of(folder, "--for", "30s", "--seed", "1")
 
     assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
-    names = {"shop.customers", "shop.orders", "shop.order_lines", "shop.payments"}
+    names = {"shop.customers", "shop.orders", "shop.order_lines", "shop.payments", "shop.reviews"}
     assert names == {table["name"] for table in report["tables"]}
     for table in report["tables"]:
         assert table["source_rows"] == table["lake_rows"] > 0
@@ -89,7 +91,32 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
     assert report["keys_moved"] > 0
     assert report["truncates"] > 0
     assert report["seconds"] > 30
+    assert len(report["altered"]) == 5
+    assert report["restarts"] == {}
+    assert_the_lake_was_altered(folder)
     assert running_in(folder) == []
+
+
+def assert_the_lake_was_altered(folder: Path) -> None:
+    """By PyIceberg: what came, got wider, is called otherwise, and what the source has no more, but the lake keeps."""
+    root = folder / ".isotherm" / "demo"
+    catalog = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse"
+    )
+    orders = catalog.load_table("shop.orders").scan().to_arrow()
+    points = catalog.load_table("shop.customers").scan().to_arrow().column("points")
+    payments = catalog.load_table("shop.payments").scan().to_arrow().sort_by("_offset")
+    references = payments.column("reference").is_valid().to_pylist()
+
+    assert orders.column("channel").null_count > 0
+    assert set(orders.column("channel").to_pylist()) == {None, "web", "shop", "phone"}
+    assert "note" not in orders.column_names
+    assert {"please ring twice ☕", "no bell"} <= set(orders.column("remark").to_pylist())
+    assert points.type == pa.int64()
+    assert max(points.to_pylist()) > 2**31
+    assert any(references[:200])
+    assert not any(references[-50:])
+    catalog.close()
 
 
 @pytest.mark.stack
@@ -103,6 +130,7 @@ def test_kills_and_a_second_driver_break_no_promise(folder: Path) -> None:
     assert report["restarts"]
     assert report["drivers_fenced"] == 1
     assert all(table["checksums_equal"] for table in report["tables"])
+    assert len(report["altered"]) == 5
     assert running_in(folder) == []
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import HourTransform
@@ -113,7 +114,7 @@ def test_the_witness_follows_what_is_live(catalog: Catalog, witness: Witness, ro
     assert [True, True, True] == [commit.is_write for commit in seen.commits.values()]
     assert sorted(seen.files_by_partition().values()) == [1, 2]
     assert seen.transforms == {1000: "hour"}
-    assert rows.count_and_sum(seen.live.values())[0] == 4
+    assert rows.count_and_sum(seen.live.values(), SCHEMA)[0] == 4
 
 
 def test_a_commit_in_our_name_that_loses_rows_breaks_a_promise(
@@ -150,7 +151,7 @@ def test_a_file_that_is_gone_breaks_a_promise(catalog: Catalog, witness: Witness
 
 def test_position_deletes_are_applied(tmp_path: Path, rows: Rows) -> None:
     data, deletes = tmp_path / "it's data.parquet", tmp_path / "deletes.parquet"
-    pq.write_table(orders(1, 2, 3), data)
+    pq.write_table(orders(1, 2, 3).cast(schema_to_pyarrow(SCHEMA)), data)
     gone = {"file_path": [f"file://{data}", f"file:{data}", "file:///elsewhere"], "pos": [0, 2, 1]}
     pq.write_table(pa.table(gone), deletes)
     files = [
@@ -158,9 +159,9 @@ def test_position_deletes_are_applied(tmp_path: Path, rows: Rows) -> None:
         SeenFile(f"file://{deletes}", False, UNPARTITIONED, 3),
     ]
 
-    assert rows.read(files, ["id"]) == [(2,)]
-    assert rows.count_and_sum(files)[0] == 1
-    assert rows.count_and_sum(files) != rows.count_and_sum(files[:1])
+    assert rows.read(files, SCHEMA, ["id"]) == [(2,)]
+    assert rows.count_and_sum(files, SCHEMA)[0] == 1
+    assert rows.count_and_sum(files, SCHEMA) != rows.count_and_sum(files[:1], SCHEMA)
 
 
 def test_equal_rows_have_equal_sums_in_any_order_and_other_rows_have_not() -> None:

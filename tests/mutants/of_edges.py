@@ -60,6 +60,29 @@ MUTANTS = (
         "raise",
         "commands/test_commands.py::test_a_table_that_is_not_there_is_a_mistake_of_who_names_it",
     ),
+    # What the demo compares once its tables were altered
+    Mutant(
+        "the demo reads a column that was renamed by its new name alone",
+        "demo/lake.py",
+        "schema = {_by_id(schema)})",
+        "union_by_name = true)",
+        "demo/test_alterations.py::test_rewritten_by_a_newer_schema_rows_have_the_sum_that_they_had",
+    ),
+    Mutant(
+        "the demo compares the columns with which a table was made",
+        "demo/referee.py",
+        "table.lake_column(name)) for name, kind in cursor]",
+        "table.lake_column(name)) for name, kind in cursor if name in dict(table.columns)]",
+        "demo/test_alterations.py::test_a_value_or_a_column_that_the_lake_does_not_have_is_missed",
+    ),
+    Mutant(
+        "the demo makes no table in mid-run",
+        "demo/alterations.py",
+        "zip(numbers, Alteration, strict=True)",
+        "zip(numbers, list(Alteration)[:4])",
+        "demo/test_alterations.py::"
+        "test_every_alteration_has_its_moment_early_in_the_trade_and_a_seed_gives_the_same_ones",
+    ),
     # What the demo says while it runs
     Mutant(
         "the demo's live line blames us for what the writer's log has not said yet",

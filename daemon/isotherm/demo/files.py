@@ -152,15 +152,19 @@ streams:
 
 
 def _stream(table: ShopTable) -> str:
-    topic = f"{TOPIC_PREFIX}.{SCHEMA}.{table.name}".replace(".", "\\.")
+    # A later table has no stream of its own: the last one takes whatever the shop has not had before.
+    name, lake_name = (".*", f"{NAMESPACE}.{{table}}") if table.is_later else (table.name, table.lake_name)
+    topic = f"{TOPIC_PREFIX}.{SCHEMA}.".replace(".", "\\.") + name
     lines = [
         f"  - topics: {_quoted(topic)}",
-        f"    table: {NAMESPACE}.{table.name}",
+        f"    table: {_quoted(lake_name)}",
         f"    mode: {table.mode}",
         f"    partition_by: {_quoted(list(table.partition_by))}",
     ]
     if table.event_time:
         lines.append(f"    event_time: {table.event_time}")
+    if table.names:
+        lines.append(f"    names: {_quoted(table.names)}")
     return "\n".join(lines) + "\n"
 
 

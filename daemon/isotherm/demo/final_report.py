@@ -59,6 +59,7 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         restarts=stage.programs.restarts,
         keys_moved=stage.workload.keys_moved,
         truncates=stage.workload.truncates,
+        altered=tuple(one.what for one in stage.workload.altered),
         drivers_fenced=len(stage.programs.fenced),
         jobs=_jobs(stage) | logbook.procedures,
         full_scans=logbook.full_scans,

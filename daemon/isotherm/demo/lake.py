@@ -16,9 +16,11 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DecimalType, IcebergType, ListType
 
 from isotherm.audit.evidence import Commit, Touch
 from isotherm.contract.identity import PartitionKey, partition_key
@@ -166,8 +168,26 @@ def _seen(metadata: TableMetadata, manifest: ManifestFile, entry: ManifestEntry)
     return SeenFile(file.file_path, is_data, partition_key(values), file.record_count, number, size_bytes)
 
 
+DUCKDB_TYPES = {
+    "boolean": "BOOLEAN",
+    "int": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMPTZ",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+}
+
+
 class Rows:
-    """Rows of Parquet files, with position deletes applied in SQL."""
+    """Rows of Parquet files by a table's schema, with position deletes applied in SQL.
+
+    Columns are found by field id, as Iceberg has it: those that an older file does not have are null, whatever they were
+    called or how narrow they were then.
+    """
 
     def __init__(self) -> None:
         self._db = duckdb.connect()
@@ -177,14 +197,13 @@ class Rows:
         """Let go of the memory."""
         self._db.close()
 
-    def count_and_sum(self, files: Iterable[SeenFile]) -> tuple[int, int]:
+    def count_and_sum(self, files: Iterable[SeenFile], schema: Schema) -> tuple[int, int]:
         """How many rows there are, and a sum of a hash of each: equal multisets of rows have equal sums."""
-        files = list(files)
-        relation = self._relation(files)
+        relation = self._relation(list(files), schema)
         if relation is None:
             return 0, 0
-        columns = self._columns(files)
-        packed = ", ".join(f"{_quoted(name)} := {_quoted(name)}" for name in sorted(columns))
+        names = [_quoted(field.name) for field in schema.fields]
+        packed = ", ".join(f"{name} := {name}" for name in names)
         row = self._ask(
             f"SELECT count(*), coalesce(sum(md5_number_lower(struct_pack({packed})::VARCHAR)::HUGEINT), 0) "
             f"FROM ({relation})"
@@ -192,32 +211,23 @@ class Rows:
         return int(row[0]), int(row[1])
 
     def read(
-        self, files: Iterable[SeenFile], columns: Sequence[str], where: str = "TRUE"
+        self, files: Iterable[SeenFile], schema: Schema, columns: Sequence[str], where: str = "TRUE"
     ) -> list[tuple[Any, ...]]:
         """The rows, some columns of them; `where` may be any condition, also a QUALIFY behind one."""
-        relation = self._relation(list(files))
+        relation = self._relation(list(files), schema)
         if relation is None:
             return []
         return self._ask(f"SELECT {', '.join(map(_quoted, columns))} FROM ({relation}) WHERE {where}")
 
-    def columns(self, files: Iterable[SeenFile]) -> list[str]:
-        """The names of the columns."""
-        return self._columns(list(files))
-
-    def _columns(self, files: list[SeenFile]) -> list[str]:
-        data = [file.local_path for file in files if file.is_data]
-        return [
-            row[0]
-            for row in self._ask(f"DESCRIBE SELECT * FROM read_parquet({_list(data)}, union_by_name = true)")
-        ]
-
-    def _relation(self, files: list[SeenFile]) -> str | None:
+    def _relation(self, files: list[SeenFile], schema: Schema) -> str | None:
         """SQL that gives the live rows of some files, or None where there are no files."""
         data = [file.local_path for file in files if file.is_data]
         deletes = [file.local_path for file in files if not file.is_data]
         if not data:
             return None
-        rows = f"read_parquet({_list(data)}, filename = true, file_row_number = true, union_by_name = true)"
+        rows = (
+            f"read_parquet({_list(data)}, filename = true, file_row_number = true, schema = {_by_id(schema)})"
+        )
         if not deletes:
             return f"SELECT * EXCLUDE (filename, file_row_number) FROM {rows}"
         # DuckDB reads back the file name as we gave it; delete files name the same file as a URI.
@@ -241,4 +251,30 @@ def _quoted(name: str) -> str:
 
 
 def _list(paths: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+    return "[" + ", ".join(map(_text, paths)) + "]"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _by_id(schema: Schema) -> str:
+    """A table's columns, as DuckDB is told to find them in Parquet files."""
+    columns = ", ".join(
+        f"{field.field_id}: {{name: {_text(field.name)}, type: {_text(_duckdb_type(field.field_type))}, "
+        "default_value: NULL}"
+        for field in schema.fields
+    )
+    return f"MAP {{{columns}}}"
+
+
+def _duckdb_type(kind: IcebergType) -> str:
+    match kind:
+        case ListType():
+            return f"{_duckdb_type(kind.element_type)}[]"
+        case DecimalType():
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        case _ if str(kind) in DUCKDB_TYPES:
+            return DUCKDB_TYPES[str(kind)]
+        case _:
+            raise CannotReadError(f"a column of type {kind}")

@@ -1,7 +1,8 @@
 """The referee: holds PostgreSQL against the lake, and the promises against what the witness saw.
 
 Two readers of the lake that share nothing, DuckDB with SQL of our own and PyIceberg's scan, must both give the rows
-that PostgreSQL has. Rows are compared as canonical text, value by value, so that neither side's types matter.
+that PostgreSQL has, in the columns that it has by then. Rows are compared as canonical text, value by value, so that
+neither side's types matter.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Any
 import psycopg
 import yaml
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 
 from isotherm.audit.evidence import (
     ColdRule,
@@ -83,38 +85,68 @@ def sum_of(rows: Iterable[Sequence[Any]], kinds: Sequence[str]) -> Sum:
     return count, total % 2**128
 
 
-def _kinds(table: ShopTable) -> list[str]:
-    return [kind.split()[0] for _, kind in table.columns]
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column that a table has in PostgreSQL now, and what the lake calls it."""
+
+    name: str
+    kind: str
+    lake_name: str
 
 
-def source_sum(connection: "psycopg.Connection[Any]", table: ShopTable) -> Sum:
+def source_columns(connection: "psycopg.Connection[Any]", table: ShopTable) -> list[SourceColumn]:
+    """What PostgreSQL itself says that a table has; nothing where there is no such table."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            (table.name,),
+        )
+        return [SourceColumn(name, kind, table.lake_column(name)) for name, kind in cursor]
+
+
+def source_sum(
+    connection: "psycopg.Connection[Any]", table: ShopTable, columns: Sequence[SourceColumn]
+) -> Sum:
     """The rows in PostgreSQL."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(table.column_names)} FROM {table.name}".encode())
-        return sum_of(cursor, _kinds(table))
+        cursor.execute(f"SELECT {', '.join(one.name for one in columns)} FROM {table.name}".encode())
+        return sum_of(cursor, [one.kind for one in columns])
 
 
-def lake_sum(rows: lake.Rows, table: ShopTable, files: Iterable[lake.SeenFile]) -> Sum:
+def lake_sums(
+    rows: lake.Rows, loaded: Table, table: ShopTable, columns: Sequence[SourceColumn], *, with_scan: bool
+) -> tuple[Sum, Sum | None]:
+    """The rows in the lake by DuckDB, and by PyIceberg where that is asked. A table without a column has none of them."""
+    if not {one.lake_name for one in columns} <= {field.name for field in loaded.schema().fields}:
+        return (0, 0), None
+    return lake_sum(rows, loaded, table, columns), scan_sum(loaded, table, columns) if with_scan else None
+
+
+def lake_sum(rows: lake.Rows, loaded: Table, table: ShopTable, columns: Sequence[SourceColumn]) -> Sum:
     """The rows in the lake, read by DuckDB; a changelog is first folded to its latest row per key."""
+    head = loaded.current_snapshot()
+    files = [] if head is None else list(lake.live(loaded, head).values())
     where = "TRUE"
     if table.mode == "changelog":
         # The key decides the Kafka partition, so the offsets of one key are in order.
         latest = f"row_number() OVER (PARTITION BY {', '.join(table.key)} ORDER BY _offset DESC) = 1"
         where = f"TRUE QUALIFY {latest} AND _op <> 'd'"
-    return sum_of(rows.read(files, table.column_names, where), _kinds(table))
+    found = rows.read(files, loaded.schema(), [one.lake_name for one in columns], where)
+    return sum_of(found, [one.kind for one in columns])
 
 
-def scan_sum(catalog: Catalog, table: ShopTable) -> Sum:
+def scan_sum(loaded: Table, table: ShopTable, columns: Sequence[SourceColumn]) -> Sum:
     """The rows in the lake, read by PyIceberg; a changelog is folded in plain Python."""
     extra = ("_offset", "_op") if table.mode == "changelog" else ()
-    loaded = catalog.load_table(table.lake_name)
-    rows = loaded.scan(selected_fields=(*table.column_names, *extra)).to_arrow().to_pylist()
+    names = [one.lake_name for one in columns]
+    rows = loaded.scan(selected_fields=(*names, *extra)).to_arrow().to_pylist()
     if table.mode == "changelog":
         latest: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: row["_offset"]):
             latest[tuple(row[name] for name in table.key)] = row
         rows = [row for row in latest.values() if row["_op"] != "d"]
-    return sum_of(([row[name] for name in table.column_names] for row in rows), _kinds(table))
+    return sum_of(([row[name] for name in names] for row in rows), [one.kind for one in columns])
 
 
 class Referee:
@@ -135,16 +167,16 @@ class Referee:
         found = {}
         with psycopg.connect(self._dsn) as connection:
             for table in TABLES:
-                source = source_sum(connection, table)
+                columns = source_columns(connection, table)
+                if not columns:
+                    continue  # a later table, and the shop closed before
+                source = source_sum(connection, table, columns)
                 if not self._catalog.table_exists(table.lake_name):
                     found[table.lake_name] = Compared(source, (0, 0))
                     continue
                 loaded = self._catalog.load_table(table.lake_name)
-                head = loaded.current_snapshot()
-                files = [] if head is None else list(lake.live(loaded, head).values())
-                in_lake = lake_sum(self._rows, table, files)
-                scanned = scan_sum(self._catalog, table) if with_scan else None
-                found[table.lake_name] = Compared(source, in_lake, scanned)
+                sums = lake_sums(self._rows, loaded, table, columns, with_scan=with_scan)
+                found[table.lake_name] = Compared(source, *sums)
         return found
 
     def read_everything_s(self) -> float:

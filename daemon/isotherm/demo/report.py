@@ -89,6 +89,8 @@ class Report:
     """Rows of the source that were given another primary key."""
     truncates: int = 0
     """Times that a table of the source was emptied by one, and filled again."""
+    altered: tuple[str, ...] = ()
+    """How tables of the source were altered while rows came, in this order."""
     drivers_fenced: int = 0
     """Drivers of ingest that ended because a second one had begun."""
     jobs: Mapping[str, int] = field(default_factory=dict)
@@ -223,6 +225,8 @@ def _numbers(report: Report) -> RenderableType:
     ]
     if rescans := {why: count for why, count in report.full_scans.items() if why != "first seen"}:
         lines.append(f"full scans: {', '.join(f'{count} times {why}' for why, count in rescans.items())}")
+    if report.altered or report.truncates:
+        lines.append(f"altered meanwhile: {', '.join([*report.altered, _truncated(report.truncates)])}")
     if report.drivers_fenced:
         lines.append("a second driver of ingest began; one of the two was fenced, and ended")
     if report.maintained_by != Maintainer.ISOTHERM:
@@ -244,6 +248,10 @@ def _promises(report: Report) -> RenderableType:
         if len(against) > EVIDENCE_SHOWN:
             lines.append(Text(f"    … and {len(against) - EVIDENCE_SHOWN} more", style="red"))
     return Group(*lines)
+
+
+def _truncated(times: int) -> str:
+    return f"customers truncated {times} {'time' if times == 1 else 'times'}"
 
 
 def _seconds(value: float | None) -> str:

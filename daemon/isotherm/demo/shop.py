@@ -1,9 +1,11 @@
 """The shop: its tables in PostgreSQL, and how ingest keeps each of them in the lake.
 
-What follows from one list of tables: the DDL, ingest's streams, and the columns that the referee compares.
+What follows from one list of tables: the DDL, ingest's streams, and the tables that the referee compares. What becomes
+of them while the shop trades is in alterations.py.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 SCHEMA = "public"
@@ -20,22 +22,25 @@ class ShopTable:
     mode: Literal["mirror", "changelog"]
     key: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
-    """Name and PostgreSQL type."""
+    """Name and PostgreSQL type, as the table is made."""
     partition_by: tuple[str, ...]
     event_time: str | None = None
     is_full: bool = True
     """REPLICA IDENTITY FULL: messages have the old row. By PostgreSQL's default they have its key, and no large value
     that an update left alone."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column in the lake → the other names that the source has for it, at any time."""
+    is_later: bool = False
+    """Made while the shop trades. Ingest takes it up by the stream of all tables that have none of their own."""
 
     @property
     def lake_name(self) -> str:
         """The table's name in the catalog."""
         return f"{NAMESPACE}.{self.name}"
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """In the order of the DDL."""
-        return tuple(name for name, _ in self.columns)
+    def lake_column(self, name: str) -> str:
+        """What the lake calls a column of the source."""
+        return next((column for column, others in self.names.items() if name in others), name)
 
     def ddl(self) -> str:
         """The statements that make it."""
@@ -46,6 +51,22 @@ class ShopTable:
             f"ALTER TABLE {self.name} REPLICA IDENTITY {identity}"
         )
 
+
+REVIEWS = ShopTable(
+    "reviews",
+    "mirror",
+    ("review_id",),
+    (
+        ("review_id", "bigint"),
+        ("order_id", "bigint not null"),
+        ("stars", "smallint not null"),
+        ("words", "text"),
+        ("changed_at", "timestamptz not null"),
+    ),
+    (),
+    is_full=False,
+    is_later=True,
+)
 
 TABLES = (
     ShopTable(
@@ -63,6 +84,7 @@ TABLES = (
             ("joined_at", "timestamptz not null"),
             ("changed_at", "timestamptz not null"),
             ("about", "text storage external"),
+            ("points", "integer not null"),
         ),
         ("bucket(4, customer_id)",),
         is_full=False,
@@ -84,6 +106,7 @@ TABLES = (
         ),
         ("hours(order_time)",),
         event_time="order_time",
+        names={"remark": ("note",)},
     ),
     ShopTable(
         "order_lines",
@@ -120,6 +143,7 @@ TABLES = (
         ("hours(paid_at)",),
         event_time="paid_at",
     ),
+    REVIEWS,
 )
 
 

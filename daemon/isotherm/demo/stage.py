@@ -104,6 +104,8 @@ class Stage:
         for name in (CONTROL_TOPIC, DEAD_LETTERS):
             self.stack.kafka.create_topic(name, 1, CONTROL_TOPIC_CONFIG)
         for table in TABLES:
+            if table.is_later:
+                continue  # Connect makes its topic, with its first message
             topic = f"{TOPIC_PREFIX}.{SCHEMA}.{table.name}"
             self.stack.kafka.create_topic(topic, TOPIC_PARTITIONS.get(table.name, 1))
         jars = jar_paths("spark", self.folder.stack / "spark", self._tell)
@@ -139,8 +141,8 @@ class Stage:
         return debezium_config(
             self.stack.postgres,
             TOPIC_PREFIX,
-            table__include__list=",".join(f"{SCHEMA}.{table.name}" for table in TABLES),
-            publication__autocreate__mode="filtered",
+            table__include__list=rf"{SCHEMA}\..*",
+            publication__autocreate__mode="all_tables",  # also those that come later
             decimal__handling__mode="precise",
             tombstones__on__delete=True,
             skipped__operations="none",  # by default it leaves truncates out

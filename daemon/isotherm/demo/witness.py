@@ -225,7 +225,8 @@ class Witness:
         live.update({file.path: file for file in change.added})
         if commit.is_ours and touched:
             after = [file for file in live.values() if file.partition in touched]
-            sums = rows.count_and_sum(before), rows.count_and_sum(after)
+            schema = table.schema()
+            sums = rows.count_and_sum(before, schema), rows.count_and_sum(after, schema)
             seen.rows.append(RowsCompared(snapshot.snapshot_id, *sums))
             seen.rewritten += [
                 Rewritten(snapshot.snapshot_id, key, _data_files(before, key), _data_files(after, key))
@@ -274,7 +275,7 @@ class Witness:
         snapshot = self._random.choice(table.metadata.snapshots)
         began_s = monotonic_s()
         try:
-            count, _ = rows.count_and_sum(lake.live(table, snapshot).values())
+            count, _ = rows.count_and_sum(lake.live(table, snapshot).values(), table.schema())
         except Exception as err:  # noqa: BLE001 (DuckDB, PyArrow and the file system have an error each for this)
             took_s = monotonic_s() - began_s
             if took_s < GRACE_S:

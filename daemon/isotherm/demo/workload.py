@@ -6,6 +6,8 @@ little late. Every few seconds an order is entered that is many hours old, or an
 partitions that are cold by then. Seeded: the same seed trades the same things in the same order
 (not at the same times).
 
+Meanwhile its tables are altered (alterations.py), and from then on rows are written as the tables are then.
+
 `changed_at` is the clock when a row was written last; the witness reads from it how long a change took to the lake.
 """
 
@@ -18,10 +20,12 @@ from typing import Any
 
 import psycopg
 
+from isotherm.demo.alterations import Alteration, moments
+from isotherm.demo.customers import CUSTOMERS, PRODUCTS, Customers
+from isotherm.demo.reviews import Reviews
 from isotherm.demo.shop import TABLES
 from isotherm.runtime.clock import monotonic_s, now_ms
 
-CUSTOMERS = 300
 PAST_ORDERS = 240
 """Orders before the first day of trade: what the connector's own snapshot finds."""
 PAST_HOURS = 4
@@ -36,9 +40,7 @@ NEVER_NEARER = timedelta(hours=1)
 """Order time stays this far behind the clock."""
 LONGEST_DEMO_S = 3600
 """How long order time may run at full speed; after that it goes on at the pace of the clock."""
-LARGE = 2_500
-"""Characters of a text that PostgreSQL stores apart (TOAST), and that Debezium leaves out where it is unchanged."""
-PRODUCTS = ("tea", "coffee", "cup", "kettle", "spoon", "honey", "biscuit", "filter", "jug", "grinder")
+CHANNELS = ("web", "shop", "phone")
 METHODS = ("card", "invoice", "cash", "voucher")
 LOADED_ANEW_EVERY = 150
 """Transactions between two times that all customers are loaded anew, as some systems do each night: TRUNCATE, and INSERTs."""
@@ -77,13 +79,13 @@ class Workload:
         self.rows = 0
         """Rows written so far."""
         self.transactions = 0
-        self.keys_moved = 0
-        """Rows that were given another primary key."""
-        self.truncates = 0
+        self.altered: list[Alteration] = []
+        """How the tables were altered so far."""
         self.error: str | None = None
         """Why it ended by itself, or None where it did not."""
         self._dsn = dsn
         self._random = random.Random(seed)
+        self._moments = moments(seed)
         self._stopping = threading.Event()
         self._holding = threading.Event()
         self._transaction = threading.Lock()
@@ -91,20 +93,32 @@ class Workload:
         self._orders: list[Order] = []
         self._next_order = 1
         self._next_payment = 1
-        self._next_customer = CUSTOMERS + 1
+        self._renumbered = 0
         speed = timedelta(hours=1) / timedelta(seconds=self.pace.seconds_per_hour)
         self._started_s = monotonic_s()
         first = _now() - NEVER_NEARER - timedelta(seconds=LONGEST_DEMO_S * speed)
         self._first = first.replace(minute=0, second=0, microsecond=0)
         self._speed = speed
+        self._customers = Customers(self._random, self._execute, self.altered, self._first)
+        self._reviews = Reviews(self._random, self._execute)
+
+    @property
+    def keys_moved(self) -> int:
+        """Rows that were given another primary key."""
+        return self._renumbered + self._customers.keys_moved
+
+    @property
+    def truncates(self) -> int:
+        """Times that a table was emptied by one, and filled again."""
+        return self._customers.truncates
 
     def set_up(self) -> None:
         """The tables, some customers, and the orders of the hours before."""
         with psycopg.connect(self._dsn) as connection, connection.cursor() as cursor:
             for table in TABLES:
-                cursor.execute(table.ddl())
-            for customer_id in range(1, CUSTOMERS + 1):
-                self._insert_customer(cursor, customer_id)
+                if not table.is_later:
+                    cursor.execute(table.ddl())
+            self._customers.insert_all(cursor)
             for _ in range(PAST_ORDERS):
                 self._new_order(cursor, self._first - timedelta(hours=PAST_HOURS) * self._random.random())
 
@@ -176,11 +190,20 @@ class Workload:
         if chance() < 0.08:
             self._cancel_order(cursor, self._recent_order())
         if chance() < 0.15:
-            self._change_customer(cursor)
+            self._customers.change_one(cursor)
         if chance() < 0.03:
             self._renumber_payment(cursor, self._recent_order())
         if self.transactions % LOADED_ANEW_EVERY == LOADED_ANEW_EVERY - 1:
-            self._load_customers_anew(cursor)
+            self._customers.load_anew(cursor)
+        self._alter(cursor)
+
+    def _alter(self, cursor: "psycopg.Cursor[Any]") -> None:
+        """Alter what is to be altered now; trade with the table that came so."""
+        if (alteration := self._moments.pop(self.transactions, None)) is not None:
+            cursor.execute(alteration.statement)
+            self.altered.append(alteration)
+        if Alteration.CREATE in self.altered:
+            self._reviews.transact(cursor, self._recent_order().order_id)
 
     def _new_order(self, cursor: "psycopg.Cursor[Any]", at: datetime) -> None:
         pick, chance = self._random.choice, self._random.random
@@ -192,9 +215,13 @@ class Workload:
         ]
         cents = sum(quantity * price for _, _, quantity, price in lines)
         coupons = [pick(("SPRING", "TEN", "früh")) for _ in range(self._random.randint(0, 2))]
+        # Values by the order of the table's columns; those that come later are at its end, and null where none is given.
+        later = [pick(CHANNELS)] if Alteration.ADD in self.altered else []
         self._execute(
             cursor,
-            "INSERT INTO orders VALUES (%s, %s, %s, 'new', %s::bigint * 0.01, %s, %s, %s, clock_timestamp())",
+            "INSERT INTO orders VALUES (%s, %s, %s, 'new', %s::bigint * 0.01, %s, %s, %s, clock_timestamp()"
+            + ", %s" * len(later)
+            + ")",
             order.order_id,
             self._random.randint(1, CUSTOMERS),
             at,
@@ -202,6 +229,7 @@ class Workload:
             pick((True, False, None)),
             coupons if chance() < 0.7 else None,
             "please ring twice ☕" if chance() < 0.2 else None,
+            *later,
         )
         for line, product, quantity, price in lines:
             self._execute(
@@ -221,20 +249,27 @@ class Workload:
                 else None,
             )
         if chance() < 0.7:
-            self._execute(
-                cursor,
-                "INSERT INTO payments VALUES (%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, clock_timestamp())",
-                self._next_payment,
-                order.order_id,
-                at,
-                cents,
-                pick(METHODS),
-                pick((True, False, None)),
-                f"ref-{self._next_payment:08d}" if chance() < 0.8 else None,
-            )
-            self._next_payment += 1
+            self._new_payment(cursor, order, cents)
         self._orders.append(order)
         del self._orders[:-REMEMBERED]
+
+    def _new_payment(self, cursor: "psycopg.Cursor[Any]", order: Order, cents: int) -> None:
+        reference = f"ref-{self._next_payment:08d}" if self._random.random() < 0.8 else None
+        references = [] if Alteration.DROP in self.altered else [reference]
+        self._execute(
+            cursor,
+            "INSERT INTO payments VALUES (%s, %s, %s, %s::bigint * 0.01, %s, %s"
+            + ", %s" * len(references)
+            + ", clock_timestamp())",
+            self._next_payment,
+            order.order_id,
+            order.at,
+            cents,
+            self._random.choice(METHODS),
+            self._random.choice((True, False, None)),
+            *references,
+        )
+        self._next_payment += 1
 
     def _recent_order(self) -> Order:
         """One of the last two hours: what a shop still works at."""
@@ -243,10 +278,15 @@ class Workload:
 
     def _change_order(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
         status = self._random.choice(("packed", "sent", "delivered", "returned"))
+        note = "remark" if Alteration.RENAME in self.altered else "note"
+        changes = {"status": status, note: self._random.choice(("ring once", "no bell", None))}
+        if Alteration.ADD in self.altered:
+            changes["channel"] = self._random.choice(CHANNELS)
         self._execute(
             cursor,
-            "UPDATE orders SET status = %s, changed_at = clock_timestamp() WHERE order_id = %s",
-            status,
+            f"UPDATE orders SET {', '.join(f'{name} = %s' for name in changes)}, changed_at = clock_timestamp() "
+            "WHERE order_id = %s",
+            *changes.values(),
             order.order_id,
         )
         if status == "delivered":
@@ -275,92 +315,14 @@ class Workload:
             order.order_id,
         )
 
-    def _change_customer(self, cursor: "psycopg.Cursor[Any]") -> None:
-        what = self._random.random()
-        if what < 0.2:
-            self._insert_customer(cursor, self._next_customer)
-            self._next_customer += 1
-        elif what < 0.25:
-            # Only customers who came during the demo, nobody's orders hang on them.
-            self._execute(cursor, "DELETE FROM customers WHERE customer_id = %s", self._newcomer())
-        elif what < 0.35:
-            # With the key, the text: that of the old row is in no message.
-            moved = self._execute(
-                cursor,
-                "UPDATE customers SET customer_id = %s, about = %s, changed_at = clock_timestamp() "
-                "WHERE customer_id = %s",
-                self._next_customer,
-                self._about(self._next_customer),
-                self._newcomer(),
-            )
-            self.keys_moved += moved
-            self._next_customer += 1
-        elif what < 0.4:
-            customer_id = self._random.randint(1, CUSTOMERS)
-            self._execute(
-                cursor,
-                "UPDATE customers SET about = %s, changed_at = clock_timestamp() WHERE customer_id = %s",
-                self._about(customer_id),
-                customer_id,
-            )
-        else:
-            self._execute(
-                cursor,
-                "UPDATE customers SET balance = balance + %s::bigint * 0.01, is_member = %s, "
-                "changed_at = clock_timestamp() WHERE customer_id = %s",
-                self._random.randint(-5000, 5000),
-                self._random.choice((True, False, None)),
-                self._random.randint(1, CUSTOMERS),
-            )
-
-    def _load_customers_anew(self, cursor: "psycopg.Cursor[Any]") -> None:
-        """Those who came during the demo are forgotten."""
-        self._execute(cursor, "TRUNCATE customers")
-        for customer_id in range(1, CUSTOMERS + 1):
-            self._insert_customer(cursor, customer_id)
-        self.truncates += 1
-
     def _renumber_payment(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
-        self.keys_moved += self._execute(
+        self._renumbered += self._execute(
             cursor,
             "UPDATE payments SET payment_id = %s, changed_at = clock_timestamp() WHERE order_id = %s",
             self._next_payment,
             order.order_id,
         )
         self._next_payment += 1
-
-    def _newcomer(self) -> int:
-        """Somebody who came during the demo, if he is still there: nobody's orders hang on him."""
-        return self._random.randint(CUSTOMERS + 1, max(self._next_customer, CUSTOMERS + 1))
-
-    def _about(self, customer_id: int) -> str | None:
-        """Mostly more than a row has room for."""
-        text = f"What we know of {customer_id}: likes {self._random.choice(PRODUCTS)}. "
-        return self._random.choice((None, text, (text * 200)[:LARGE], (text * 200)[: 2 * LARGE]))
-
-    def _insert_customer(self, cursor: "psycopg.Cursor[Any]", customer_id: int) -> None:
-        chance = self._random.random
-        profile = {
-            "visits": self._random.randint(0, 99),
-            "likes": [self._random.choice(PRODUCTS)],
-            "city": None,
-        }
-        self._execute(
-            cursor,
-            "INSERT INTO customers VALUES "
-            "(%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, %s, clock_timestamp(), %s)",
-            customer_id,
-            f"Customer {customer_id} Müller" if chance() < 0.3 else f"Customer {customer_id}",
-            f"c{customer_id}@example.org" if chance() < 0.9 else None,
-            self._random.randint(-10_000, 100_000),
-            self._random.choice((True, False, None)),
-            self._random.sample(
-                ("vip", "b2b", "slow payer", 'quote " and \\ slash'), self._random.randint(0, 3)
-            ),
-            json.dumps(profile) if chance() < 0.8 else None,
-            self._first - timedelta(days=self._random.randint(1, 900)),
-            self._about(customer_id),
-        )
 
     def _execute(self, cursor: "psycopg.Cursor[Any]", statement: Any, *values: Any) -> int:
         """Gives the rows that were written."""
