@@ -74,7 +74,7 @@ def table_fit(
         key = key_of(name, stream, mine, properties, names)
         columns = _made_of(name, stream, mine) if now is None else _there(now, renamings)
         if now is None:
-            template_of(name, stream, key, columns.kinds)
+            template_of(name, stream, key, columns.table.kinds)
         else:
             if now.head is not None:
                 refuse_without(name, key, columns.table.kinds)
