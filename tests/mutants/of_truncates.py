@@ -139,10 +139,10 @@ MUTANTS = (
         OF_BATCHES + "test_what_stands_before_a_truncate_goes_and_what_stands_behind_it_stays",
     ),
     Mutant(
-        "a change with a row is a truncate",
+        "a change with an old row is a truncate",
         STATEMENT,
-        "{ROW_OPS} AND NOT {_IS_TRUNCATE}",
-        "('r', 'c', 'u', 'd', 't')",
+        "*(f\"p.{name} IS NULL\" for name in schema.images)])",
+        '*(f"p.{name} IS NULL" for name in schema.images if name == "after")])',
         OF_DECODE + "test_a_truncate_is_told_in_each_format_and_one_with_a_row_is_none[mirror-with_schema]",
     ),
     Mutant(

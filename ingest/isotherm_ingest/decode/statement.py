@@ -20,7 +20,6 @@ from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 from isotherm_ingest.plan.truncates import UNORDERED
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
-_IS_TRUNCATE = f"(p.op = '{TRUNCATE}' AND image IS NULL)"
 MADE_UP = r'^"?(|0+([.]0+)?|false|AA==|[{][}]|\[\]|[0-]{36}|1970|1970-01-01.*|00:00:00.*|P0Y.*|[{]"scale":0,"value":"AA=="[}])"?$'
 """What Debezium writes for a column that takes no null, has no default, and that the source has not told."""
 
@@ -272,15 +271,16 @@ def _problem(
     made_up: str | None,
     padding: str | None,
 ) -> str:
+    is_truncate = _is_truncate(schema)
     cases = [
         ("written IS NULL", "'not_utf8'"),
         *([("flaw IS NOT NULL", "flaw")] if schema.shape != "with schema" else []),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
-        (f"p.op NOT IN {ROW_OPS} AND NOT {_IS_TRUNCATE}", "'unsupported_op:' || p.op"),
+        (f"p.op NOT IN {ROW_OPS} AND NOT {is_truncate}", "'unsupported_op:' || p.op"),
     ]
     if differs := _other_table(schema, wanted.source_parts):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
-    cases.append((_IS_TRUNCATE, _problem_of_truncate(schema, wanted)))
+    cases.append((is_truncate, _problem_of_truncate(schema, wanted)))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
     if made_up:
         why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
@@ -312,6 +312,11 @@ def _problem(
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
+
+
+def _is_truncate(schema: ChangeSchema) -> str:
+    """SQL of whether a change takes all rows away. One that names a row, be it an old one, is of that row, and no truncate."""
+    return " AND ".join([f"(p.op = '{TRUNCATE}'", *(f"p.{name} IS NULL" for name in schema.images)]) + ")"
 
 
 def _problem_of_truncate(schema: ChangeSchema, wanted: Wanted) -> str:

@@ -21,19 +21,20 @@ ROW = {"id": 1, "name": "n"}
 
 
 def with_schema(*, keeps, **wanted):
-    values = [message(NAMED, after=ROW), message(NAMED, op="t"), message(NAMED, op="t", after=ROW)]
+    rows = [{"after": ROW}, {"before": ROW}]
+    values = [message(NAMED, after=ROW), message(NAMED, op="t"), *(message(NAMED, op="t", **one) for one in rows)]
     return decoded(decoder_of(NAMED, keeps=keeps, keys=("id",) if keeps else (), **wanted), raw(*values))
 
 
 def without_schema(*, keeps, **wanted):
-    values = [event(after=ROW), event(op="t"), event(op="t", after=ROW)]
+    values = [event(after=ROW), event(op="t"), event(op="t", after=ROW), event(op="t", before=ROW)]
     columns = {"id": "BIGINT NOT NULL", "name": "STRING"}
     return bare(columns, *values, envelope=True, keeps=keeps, key=("id",) if keeps else (), **wanted)
 
 
 def avro(*, keeps, **wanted):
     row = {"id": 1, "name": "n", "amount": None, "at": None, "tags": None, "paid": None}
-    changes = [change(after=row), change("t"), change("t", after=row)]
+    changes = [change(after=row), change("t"), change("t", after=row), change("t", before=row)]
     values = [confluent(1, written(ENVELOPE, one)) for one in changes]
     (group,) = Sorter({TOPIC: Avro("confluent", schemas={1: json.dumps(ENVELOPE)})}).groups(
         from_kafka(*values)
@@ -49,19 +50,19 @@ def avro(*, keeps, **wanted):
 @pytest.mark.parametrize("form", [with_schema, without_schema, avro])
 @pytest.mark.parametrize("keeps", [True, False], ids=["mirror", "changelog"])
 def test_a_truncate_is_told_in_each_format_and_one_with_a_row_is_none(form, keeps):
-    (row, good), (nulls, truncate), (none, bad) = form(keeps=keeps)
+    (row, good), (nulls, truncate), *with_rows = form(keeps=keeps)
 
     assert (row["id"], good["op"], good["problem"]) == (1, "c", None)
     assert set(nulls.values()) == {None}
     assert {"op": "t", "kept": None, "untold": None, "problem": None, "lsn": 9}.items() <= truncate.items()
-    assert (none, bad["problem"]) == (None, "unsupported_op:t")
+    assert [(none, bad["problem"]) for none, bad in with_rows] == [(None, "unsupported_op:t")] * 2
 
 
 @pytest.mark.parametrize("form", [with_schema, without_schema])
 def test_a_changelog_that_takes_no_null_has_no_row_for_a_truncate(form):
-    *_, (_, truncate), _ = form(keeps=False, required=frozenset({"name"}))
+    _, (_, truncate), *_ = form(keeps=False, required=frozenset({"name"}))
     assert truncate["problem"] == "null_value:name"
-    *_, (_, truncate), _ = form(keeps=True, required=frozenset({"name"}))
+    _, (_, truncate), *_ = form(keeps=True, required=frozenset({"name"}))
     assert truncate["problem"] is None
 
 
