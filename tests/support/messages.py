@@ -49,7 +49,7 @@ class Message:
 def envelope(table, *columns):
     """A change with its schema; columns are pairs of a name and a type of Kafka Connect."""
     image = {"field": "after", "fields": [{"field": name, "type": kind} for name, kind in columns]}
-    source = {"field": "source", "fields": [{"field": "lsn"}]}
+    source = {"field": "source", "fields": [{"field": one} for one in ("lsn", "schema", "table")]}
     payload = {"op": "c", "source": {"schema": "public", "table": table}}
     return json.dumps({"schema": {"fields": [image, source, {"field": "op"}]}, "payload": payload})
 
@@ -125,7 +125,7 @@ class Session:
             lambda: iter([_letters(letters[NO_TABLE])]),
             len(letters[NO_TABLE]),
             self._close,
-            _truncates(here, task),
+            *_truncates(here, task),
         )
 
     def _unpack(self, ranges):
@@ -145,15 +145,21 @@ class Session:
 
 
 def _truncates(here, task):
-    """By table, the last truncates that it does not know yet."""
-    found = {}
+    """By table, the last truncates that it does not know yet, and the tables whose own was not met."""
+    found, met = {}, set()
     for one in here:
         table = task.tables.get(task.routes.get((one.topic, one.schema)))
         position = one.topic, one.partition
+        met.add((*position, one.offset)) if one.is_truncate else None
         is_new = one.is_truncate and table is not None and one.offset > table.below.get(position, -1)
         if is_new and not table.why_not:
             found.setdefault(task.routes[one.topic, one.schema], {})[position] = one.offset
-    return found
+    lost = {
+        name
+        for name, table in task.tables.items()
+        if any((*position, offset) not in met for position, offset in table.below.items())
+    }
+    return found, lost
 
 
 def of_worker(text):

@@ -41,6 +41,9 @@ class Wanted:
     """Columns of which the table takes no null."""
     instead_of: Mapping[str, str] = field(default_factory=dict)
     """Columns that hold what did not fit into another one, and that one: a row has a value in one of them."""
+    source: tuple[str, ...] | None = None
+    """What the table says that its rows are of, as `ChangeSchema.source`: a change of another one is told. Empty where each
+    is of another one, and None where nobody asks."""
 
     def is_key(self, name: str) -> bool:
         """Whether a column is one of the key, whatever the case of its letters."""
@@ -124,6 +127,7 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         f"{lsn} AS lsn",
         f"{_problem(schema, wanted, columns, made_up, padding)} AS problem",
         f"{before} IS NOT NULL AS old",
+        f"coalesce({_elsewhere(schema, wanted.source)}, true) AS elsewhere",
         *(f"v{one.number}" for one in columns),
     ]
     images = f"""
@@ -181,7 +185,9 @@ def may_be_kept(one: Matched, wanted: Wanted) -> bool:
 def _shape(schema: ChangeSchema) -> Mapping[str, object]:
     """What a message must look like. All values are read as text: each is judged by itself."""
     row = {column.name: column.kind.text for column in schema.columns}
-    told = [name for name in ("schema", "db", "table", "ts_ms", "lsn") if name in schema.source_fields]
+    told = [
+        name for name in ("schema", "db", "table", "ts_ms", "lsn", "name") if name in schema.source_fields
+    ]
     payload: dict[str, object] = dict.fromkeys(schema.images, row)
     if told:
         payload["source"] = dict.fromkeys(told, "VARCHAR")
@@ -325,6 +331,8 @@ def _problem_of_truncate(schema: ChangeSchema, wanted: Wanted) -> str:
         required = [name for name in wanted.columns if name in wanted.required]
         return literal_in_sql(f"null_value:{required[0]}") if required else "NULL"
     differs = _other_table(schema, {"table", "schema"})
+    if wanted.source is not None:
+        differs = _elsewhere(schema, wanted.source)
     why = literal_in_sql(f"{UNORDERED}:the topic holds changes of two tables with one schema")
     return f"CASE WHEN {differs} THEN {why} END" if differs else "NULL"
 
@@ -387,6 +395,23 @@ def _other_table(schema: ChangeSchema, parts: Collection[str]) -> str:
     return " OR ".join(
         f"{known[part][0]} <> {literal_in_sql(known[part][1] or '')}" for part in sorted(parts) if there[part]
     )
+
+
+def _elsewhere(schema: ChangeSchema, source: tuple[str, ...] | None) -> str:
+    """SQL of whether a message is of another source than the table's rows, or does not say of which it is."""
+    if source is None:
+        return "false"
+    if not source:
+        return "true"
+    parts = dict(zip(("name", "db", "schema", "table"), source, strict=True))
+    if any(said and name not in schema.source_fields for name, said in parts.items()):
+        return "true"
+    differs = [
+        f"coalesce(p.source.{name_in_sql(name)}, '') <> {literal_in_sql(said)}"
+        for name, said in parts.items()
+        if name in schema.source_fields
+    ]
+    return f"({' OR '.join(differs)})" if differs else "false"
 
 
 def _is_kept(one: Matched) -> str:

@@ -16,6 +16,7 @@ from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
 from isotherm_ingest.tables.misfits import beside
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.rows_of import said_first
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.source_names import (
     SourceNames,
@@ -65,6 +66,7 @@ class SchemaFit:
             **self._stream.table_properties,
             PIPELINE_PROPERTY: self._tools.pipeline,
             **definition(self._stream, key, groups),
+            **(said_first(groups) if self._stream.mode == "mirror" else {}),
         }
         statements = create_statements(
             self._tools.lake, self._name, columns, self._stream.partition_by, properties

@@ -7,12 +7,13 @@ import pytest
 
 from isotherm_ingest.decode.avro import Avro
 from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.raw_messages import Sorter
 from support.avro import ENVELOPE, change, confluent, written
 from support.declared import event
 from support.declared import rows_of as bare
-from support.wire import ID, arrow, decoded, decoder_of, from_kafka, message, raw
+from support.wire import ID, arrow, decoded, decoder_of, from_kafka, key, message, raw
 
 TOPIC = "shop.public.orders"
 NAMED = [ID, {"field": "name", "type": "string"}]
@@ -22,7 +23,11 @@ ROW = {"id": 1, "name": "n"}
 
 def with_schema(*, keeps, **wanted):
     rows = [{"after": ROW}, {"before": ROW}]
-    values = [message(NAMED, after=ROW), message(NAMED, op="t"), *(message(NAMED, op="t", **one) for one in rows)]
+    values = [
+        message(NAMED, after=ROW),
+        message(NAMED, op="t"),
+        *(message(NAMED, op="t", **one) for one in rows),
+    ]
     return decoded(decoder_of(NAMED, keeps=keeps, keys=("id",) if keeps else (), **wanted), raw(*values))
 
 
@@ -83,3 +88,24 @@ def test_a_truncate_of_another_table_empties_no_mirror():
         None,
     ]
     assert json.loads(values[2])["payload"]["source"] == SOURCE
+
+
+@pytest.mark.parametrize("part", ["name", "db", "schema", "table"])
+def test_a_change_of_another_source_is_told_in_each_part_of_its_name(part):
+    source = {**SOURCE, "name": "shop"}
+    values = [
+        message(NAMED, after=ROW, source=source),
+        message(NAMED, after=ROW, source={**source, part: "other"}),
+    ]
+    values += [
+        message(NAMED, op="t", source=source),
+        message(NAMED, op="t", source={**source, part: "other"}),
+    ]
+    schema = change_schema(values[0].decode(), key(id=1).decode())
+    assert schema.source == ("shop", "shop", "public", "orders")
+    wanted = Wanted(("id", "name"), ("id",), keeps=True, source_parts=frozenset(), source=schema.source)
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    told = [told for _, told in decoded(decoder(schema, columns, wanted), raw(*values))]
+
+    assert [one["elsewhere"] for one in told[:3]] == [False, True, False]
+    assert [one["problem"] is None for one in told] == [True, True, True, False]
