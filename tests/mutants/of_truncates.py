@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant(
         "a change with an old row is a truncate",
         STATEMENT,
-        "*(f\"p.{name} IS NULL\" for name in schema.images)])",
+        '*(f"p.{name} IS NULL" for name in schema.images)])',
         '*(f"p.{name} IS NULL" for name in schema.images if name == "after")])',
         OF_DECODE + "test_a_truncate_is_told_in_each_format_and_one_with_a_row_is_none[mirror-with_schema]",
     ),

@@ -8,7 +8,7 @@ unchanged large value.
 
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.decode import documents
@@ -16,6 +16,7 @@ from isotherm_ingest.decode.bare_json import payloads
 from isotherm_ingest.decode.debezium_schema import TRUNCATE, ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.decode.numbers import MAX_GROWTH, MAX_PADDING
+from isotherm_ingest.decode.source_conditions import elsewhere, other_table
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 from isotherm_ingest.plan.truncates import UNORDERED
 
@@ -127,7 +128,7 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         f"{lsn} AS lsn",
         f"{_problem(schema, wanted, columns, made_up, padding)} AS problem",
         f"{before} IS NOT NULL AS old",
-        f"coalesce({_elsewhere(schema, wanted.source)}, true) AS elsewhere",
+        f"coalesce({elsewhere(schema, wanted.source)}, true) AS elsewhere",
         *(f"v{one.number}" for one in columns),
     ]
     images = f"""
@@ -284,7 +285,7 @@ def _problem(
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
         (f"p.op NOT IN {ROW_OPS} AND NOT {is_truncate}", "'unsupported_op:' || p.op"),
     ]
-    if differs := _other_table(schema, wanted.source_parts):
+    if differs := other_table(schema, wanted.source_parts):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
     cases.append((is_truncate, _problem_of_truncate(schema, wanted)))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
@@ -330,9 +331,9 @@ def _problem_of_truncate(schema: ChangeSchema, wanted: Wanted) -> str:
     if not wanted.keeps:
         required = [name for name in wanted.columns if name in wanted.required]
         return literal_in_sql(f"null_value:{required[0]}") if required else "NULL"
-    differs = _other_table(schema, {"table", "schema"})
+    differs = other_table(schema, {"table", "schema"})
     if wanted.source is not None:
-        differs = _elsewhere(schema, wanted.source)
+        differs = elsewhere(schema, wanted.source)
     why = literal_in_sql(f"{UNORDERED}:the topic holds changes of two tables with one schema")
     return f"CASE WHEN {differs} THEN {why} END" if differs else "NULL"
 
@@ -377,41 +378,6 @@ def _may_be_made_up(column: Column, *, is_told: bool) -> str:
     if column.is_optional:
         return f"({is_null})"
     return f"coalesce(regexp_matches({text}, {literal_in_sql(MADE_UP)}), false)"
-
-
-def _other_table(schema: ChangeSchema, parts: Collection[str]) -> str:
-    """SQL of whether a message names another source in some parts of its name."""
-    known = {
-        "table": ("coalesce(p.source.table, '')", schema.source_table),
-        "schema": (
-            f"coalesce({', '.join([f'p.source.{one}' for one in ('schema', 'db') if one in schema.source_fields])}, '')",
-            schema.source_schema,
-        ),
-    }
-    there = {
-        "table": "table" in schema.source_fields,
-        "schema": bool({"schema", "db"} & schema.source_fields),
-    }
-    return " OR ".join(
-        f"{known[part][0]} <> {literal_in_sql(known[part][1] or '')}" for part in sorted(parts) if there[part]
-    )
-
-
-def _elsewhere(schema: ChangeSchema, source: tuple[str, ...] | None) -> str:
-    """SQL of whether a message is of another source than the table's rows, or does not say of which it is."""
-    if source is None:
-        return "false"
-    if not source:
-        return "true"
-    parts = dict(zip(("name", "db", "schema", "table"), source, strict=True))
-    if any(said and name not in schema.source_fields for name, said in parts.items()):
-        return "true"
-    differs = [
-        f"coalesce(p.source.{name_in_sql(name)}, '') <> {literal_in_sql(said)}"
-        for name, said in parts.items()
-        if name in schema.source_fields
-    ]
-    return f"({' OR '.join(differs)})" if differs else "false"
 
 
 def _is_kept(one: Matched) -> str:

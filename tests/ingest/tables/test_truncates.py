@@ -133,7 +133,7 @@ def test_where_a_table_does_not_say_that_all_its_rows_are_of_one_source_they_sta
 def test_rows_of_another_source_are_remembered_before_they_are_written(lake):
     writer = writer_of(lake, {(TOPIC, 0): 5})
     ready = writer.prepare(portion(5, 9))
-    with pytest.raises(Exception, match="."):  # the session here has no JVM to commit by
+    with pytest.raises(Exception, match=r"."):  # the session here has no JVM to commit by
         writer.write(ready, Done(Survey(1, elsewhere=True)))
 
     (said,) = [one for one in writer.session.statements if ROWS_OF_PROPERTY in one]
