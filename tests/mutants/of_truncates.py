@@ -134,15 +134,15 @@ MUTANTS = (
     Mutant(
         "a batch is written though one of its workers did not know of a truncate",
         BATCHES,
-        "if not report.samples and not report.truncates:",
-        "if not report.samples:",
+        "if not report.samples and not report.truncates and not mixed:",
+        "if not report.samples and not mixed:",
         OF_BATCHES + "test_what_stands_before_a_truncate_goes_and_what_stands_behind_it_stays",
     ),
     Mutant(
-        "a change with a row is a truncate",
+        "a change with an old row is a truncate",
         STATEMENT,
-        "{ROW_OPS} AND NOT {_IS_TRUNCATE}",
-        "('r', 'c', 'u', 'd', 't')",
+        '*(f"p.{name} IS NULL" for name in schema.images)])',
+        '*(f"p.{name} IS NULL" for name in schema.images if name == "after")])',
         OF_DECODE + "test_a_truncate_is_told_in_each_format_and_one_with_a_row_is_none[mirror-with_schema]",
     ),
     Mutant(
@@ -194,5 +194,19 @@ MUTANTS = (
         "if one.startswith(UNORDERED)",
         "if False",
         OF_LOOKING + "test_a_truncate_that_is_not_followed_is_told_as_an_error",
+    ),
+    Mutant(
+        "a table that does not say of which source its rows are is emptied",
+        PLAN,
+        "    return origin.doubt\n",
+        '    return ""\n',
+        NO_ORDER,
+    ),
+    Mutant(
+        "a batch is written as emptied by a truncate that is gone",
+        BATCHES,
+        "if report.lost:",
+        "if False:",
+        OF_BATCHES + "test_a_truncate_that_its_topic_loses_between_the_two_reads_empties_nothing",
     ),
 )

@@ -49,7 +49,7 @@ class Message:
 def envelope(table, *columns):
     """A change with its schema; columns are pairs of a name and a type of Kafka Connect."""
     image = {"field": "after", "fields": [{"field": name, "type": kind} for name, kind in columns]}
-    source = {"field": "source", "fields": [{"field": "lsn"}]}
+    source = {"field": "source", "fields": [{"field": one} for one in ("lsn", "schema", "table")]}
     payload = {"op": "c", "source": {"schema": "public", "table": table}}
     return json.dumps({"schema": {"fields": [image, source, {"field": "op"}]}, "payload": payload})
 
@@ -114,7 +114,7 @@ class Session:
             lambda: iter([_letters(letters[NO_TABLE])]),
             len(letters[NO_TABLE]),
             self._close,
-            _truncates(here, task),
+            *_truncates(here, task),
         )
 
     def _unpack(self, ranges):
@@ -153,16 +153,23 @@ def _told(here, task, samples):
 
 
 def _truncates(here, task):
-    """By table, the last truncates that it does not know yet."""
-    found = {}
+    """By table, the last truncates that it does not know yet, and the tables whose own was not met."""
+    found, met = {}, set()
     for one in here:
         position = one.topic, one.partition
+        met.add((*position, one.offset)) if one.is_truncate else None
         for name in task.routes.get((one.topic, one.schema), ()):
             table = task.tables[name]
             is_new = one.is_truncate and table is not None and one.offset > table.below.get(position, -1)
             if is_new and not table.why_not:
                 found.setdefault(name, {})[position] = one.offset
-    return found
+    lost = {
+        name
+        for name, table in task.tables.items()
+        if table is not None
+        and any((*position, offset) not in met for position, offset in table.below.items())
+    }
+    return found, lost
 
 
 def of_worker(text):

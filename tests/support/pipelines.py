@@ -147,7 +147,7 @@ class Writer:
         )
         # Groups of the topic are of the table that it is named for.
         sources = {group.topic: {("public", group.schema.source_table)} for group in portion.groups}
-        found = emptied(portion.truncates, at.next, Origin(at.vector, sources))
+        found = emptied(portion.truncates, at.next, Origin(at.vector, sources, doubt=""))
         if self.stream.mode == "changelog":
             assert not portion.truncates.newest
         return Ready(portion, Look(replace(at, uuid=table.uuid), found), found)

@@ -194,6 +194,7 @@ class Mirror:
                     json.dumps(sorted(kept)).encode() if kept else None,
                     None,
                     None,
+                    False,
                 )
             )
             self.offset += 1

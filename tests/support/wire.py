@@ -37,7 +37,8 @@ def decimal(scale, precision=None):
 def message(fields, *, op="c", before=None, after=None, **payload):
     """A change of shop's table orders; `fields` are Connect's, with their names."""
     row = {"type": "struct", "fields": fields}
-    source = [{"field": name, "type": "string"} for name in ("schema", "db", "table", "ts_ms", "lsn")]
+    names = dict.fromkeys(["schema", "db", "table", "ts_ms", "lsn", *(payload.get("source") or ())])
+    source = [{"field": name, "type": "string"} for name in names]
     envelope = [
         {**row, "field": "before"},
         {**row, "field": "after"},

@@ -19,7 +19,7 @@ from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.plan.topic_metadata import Kafka
 from isotherm_ingest.plan.truncates import Truncates
 from isotherm_ingest.streams import StreamsConfig
-from isotherm_ingest.tables.portion import Portion, Ready
+from isotherm_ingest.tables.portion import Done, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.workers.reading import reader_properties
 from isotherm_ingest.workers.tasks import BatchTask
@@ -103,9 +103,11 @@ class Batches:
             task = BatchTask(tasks, routes, problems, self._routing.formats(topics))
             report = self._read(self._spark, self._kafka, ranges, task)
             try:
-                if not report.samples and not report.truncates:
+                mixed = {name for name, one in ready.items() if _is_mixed(one, report.done[name])}
+                if not report.samples and not report.truncates and not mixed:
                     with self._forgetting(report, ready):
                         self._refuse_others(topics, kafka)
+                        self._refuse_lost(report)
                         self._routing.dead_letter(report, number, kafka.ids, of_all=only is None)
                     rows = self._tables.write(ready, report.done, now_s)
                     self._pass_by(ranges, portions, only, front)
@@ -116,6 +118,7 @@ class Batches:
                 self._tables.forget(ready, report.done)
                 self._routing.learn(report.samples, met)
                 truncates |= self._truncates(report, truncates)
+                truncates |= {name: replace(truncates[name], among_others=True) for name in mixed}
             finally:
                 report.close()
 
@@ -127,7 +130,8 @@ class Batches:
             counts = {topic: self._count(topic) for topic, _ in newest}
             if unlisted := [topic for topic, count in counts.items() if not count]:
                 raise RuntimeError(f"nobody says how many partitions {unlisted[0]} has")
-            found[name] = Truncates({**had.newest, **newest}, {**had.counts, **counts})
+            others = had.among_others or report.done[name].survey.elsewhere
+            found[name] = Truncates({**had.newest, **newest}, {**had.counts, **counts}, others)
         return found
 
     @contextmanager
@@ -145,6 +149,11 @@ class Batches:
         others = sorted(topic for topic, one in now.items() if kafka.ids.get(topic, one) != one)
         if others:
             raise RuntimeError(f"{others[0]} was made again while it was read")
+
+    def _refuse_lost(self, report: Report) -> None:
+        """Refuse what was read of a topic that lost its newest messages after it had been read for the first time."""
+        if report.lost:
+            raise RuntimeError(f"a truncate of {min(report.lost)} was gone when its batch was read again")
 
     def _pass_by(
         self,
@@ -190,3 +199,8 @@ class Batches:
                 kafka=portion.kafka.also(by_topic[group.topic]) if is_new else portion.kafka,
             )
         return portions
+
+
+def _is_mixed(ready: Ready, done: Done) -> bool:
+    """Whether a table that is to be emptied turns out to get changes of several sources."""
+    return bool(ready.look.emptied.below) and done.survey.elsewhere

@@ -4,7 +4,7 @@ The workers read Kafka themselves, and report what they did, line by line. What 
 wait, stays where Spark has it until it is asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from pyspark.sql.functions import col
 from isotherm_ingest.plan.shares import Ranges, count_of, divided
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.tables.portion import Done, Fill, Filled
-from isotherm_ingest.workers.decoding import decode_stage
+from isotherm_ingest.workers.decoding import NOWHERE, decode_stage
 from isotherm_ingest.workers.reading import read_stage
 from isotherm_ingest.workers.survey import merged, survey_of
 from isotherm_ingest.workers.tasks import (
@@ -61,6 +61,8 @@ class Report:
     """Let go of what Spark keeps."""
     truncates: Mapping[str, Mapping[Position, int]] = field(default_factory=dict)
     """By table and Kafka partition, the last truncate that the task did not know: it is read again with them, too."""
+    lost: Collection[str] = ()
+    """Tables that were written as emptied by a truncate that was not met any more: their topic lost it meanwhile."""
 
 
 SMALL = 5_000
@@ -108,13 +110,16 @@ def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task:
         for name in task.tables
     }
     none = lines.get(NO_TABLE, [])
+    met = {name: truncates_of(lines.get(name, [])) for name in task.tables}
+    below = {name: one.emptied.below for name, one in task.tables.items()}
     return Report(
         tuple(_sample(one) for one in none if one.kind == SAMPLE),
         done,
         partial(_letters, written, NO_TABLE),
         _count(none),
         written.unpersist,
-        {name: found for name in task.tables if (found := truncates_of(lines.get(name, [])))},
+        {name: new for name, found in met.items() if (new := new_of(found, below[name]))},
+        {name for name in task.tables if done[name].error is None and is_lost(met[name], below[name])},
     )
 
 
@@ -126,6 +131,16 @@ def truncates_of(lines: Iterable[Line]) -> dict[Position, int]:
             topic, partition, offset = one.data()
             found[topic, partition] = max(offset, found.get((topic, partition), offset))
     return found
+
+
+def new_of(found: Mapping[Position, int], known: Mapping[Position, int]) -> dict[Position, int]:
+    """Truncates behind those that are known."""
+    return {one: offset for one, offset in found.items() if offset > known.get(one, NOWHERE)}
+
+
+def is_lost(found: Mapping[Position, int], known: Mapping[Position, int]) -> bool:
+    """Whether one that is known was not found again."""
+    return any(found.get(one, NOWHERE) < offset for one, offset in known.items())
 
 
 def done_of(

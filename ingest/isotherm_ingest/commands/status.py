@@ -40,6 +40,8 @@ class NewTopic:
     is_late: bool
     dead_letters: Mapping[str, int]
     """By reason."""
+    trouble: str = ""
+    """What a person must look at among these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,14 @@ class Status:
         """What a person must look at, by table or topic."""
         unread = "no table has been made of it, and its messages wait: is a driver running?"
         of_tables = [(one.table, why) for one in self.tables for why in one.troubles]
-        return of_tables + [(one.topic, unread) for one in self.new_topics if one.is_late]
+        of_topics = [(one.topic, unread) for one in self.new_topics if one.is_late]
+        of_topics += [(one.topic, one.trouble) for one in self.new_topics if one.trouble]
+        unseen = (
+            [("dead letters", f"none of {self.letters.there:,} could be looked at")]
+            if self.letters.there and not self.letters.looked_at
+            else []
+        )
+        return of_tables + of_topics + unseen
 
 
 def status(config: StreamsConfig, now_ms: int | None = None) -> Status:
@@ -173,6 +182,8 @@ def _of_letters(new: Collection[Letter], now_ms: int) -> str:
 def _new_topic(topic: str, seen: Seen, letters: Letters) -> NewTopic:
     """A topic of which no table is known: what waits is what was not seen through."""
     positions = seen.kafka.positions([topic])
+    mine = [one for one in letters.letters if one.topic == topic]
+    new = [one for one in mine if one.sent_ms > seen.now_ms - LETTERS_MATTER_MS]
     fronts = {
         one: mark.through if (mark := seen.marks.get(one)) is not None else seen.kafka.starts.get(one, 0)
         for one in positions
@@ -181,5 +192,6 @@ def _new_topic(topic: str, seen: Seen, letters: Letters) -> NewTopic:
         topic,
         sum(max(seen.kafka.ends[one] - front, 0) for one, front in fronts.items()),
         any(seen.is_late(one, front) for one, front in fronts.items()),
-        dict(sorted(Counter(one.reason for one in letters.letters if one.topic == topic).items())),
+        dict(sorted(Counter(one.reason for one in mine).items())),
+        _of_letters(new, seen.now_ms) if new else "",
     )

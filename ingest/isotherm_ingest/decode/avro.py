@@ -23,6 +23,7 @@ from isotherm_ingest.decode.debezium_schema import (
     document_schema,
     names_a_table,
     source_of,
+    whole_source,
 )
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
 from isotherm_ingest.decode.kinds import SchemaError
@@ -180,6 +181,7 @@ class Avro:
             source_table,
             frozenset(SOURCE_FIELDS) & frozenset(source.names),
             images,
+            source=whole_source(told["source"]),
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from isotherm_ingest.decode.debezium_schema import OTHERS_COLUMN, ChangeSchema
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 
-SOURCE_FIELDS = ("schema", "db", "table", "ts_ms", "lsn")
+SOURCE_FIELDS = ("name", "schema", "db", "table", "ts_ms", "lsn")
 """What is read of the source of a bare change event."""
 NAMED = 1_000
 """Fields of a message up to which the one that stands twice is named: to find it takes the square of their number."""

@@ -52,6 +52,7 @@ CHANGE = pa.struct(
         ("kept", KEPT),
         ("untold", pa.list_(pa.string())),
         ("problem", pa.string()),
+        ("elsewhere", pa.bool_()),
     ]
 )
 """What is known of a change beside its row.
@@ -59,6 +60,7 @@ CHANGE = pa.struct(
 `kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
 large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", whose
 unchanged value is that of another key, or which may have been another key. Both are null for "none".
+`elsewhere` says that the change is of another source than the rows that the table has (`Wanted.source`).
 """
 
 
@@ -197,6 +199,7 @@ class Decoder:
             "kept": kept,
             "untold": _names([*untold], [*untold.values()], size),
             "problem": problem,
+            "elsewhere": found["elsewhere"],
         }
         row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)
         change = pa.StructArray.from_arrays(

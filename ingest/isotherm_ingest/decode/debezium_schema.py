@@ -61,6 +61,8 @@ class ChangeSchema:
     """Of the columns, and the fields of the key, that the table calls otherwise: their name here, and there."""
     named: tuple[tuple[str, str], ...] = ()
     """Where each message is read for where it goes: by placeholder of the table's name, what these messages say."""
+    source: tuple[str, str, str, str] | None = None
+    """The connector's name, the database, the schema and the table that it says it is of; None where it does not say."""
 
     def in_table(self, name: str) -> str:
         """The name that the table has for a column, or for a field of the key."""
@@ -76,7 +78,7 @@ DOCUMENT_COLUMNS = (
     Column(documents.ID, Kind("STRING"), is_optional=False),
     Column(documents.DOCUMENT, Kind("STRING")),
 )
-DOCUMENT_SOURCE_FIELDS = frozenset({"db", "table", "ts_ms"})
+DOCUMENT_SOURCE_FIELDS = frozenset({"name", "db", "table", "ts_ms"})
 """A collection is their table."""
 
 
@@ -91,6 +93,7 @@ def document_schema(source: Any, images: tuple[str, ...]) -> ChangeSchema:
         DOCUMENT_SOURCE_FIELDS,
         images,
         shape="document",
+        source=whole_source(source),
     )
 
 
@@ -125,6 +128,7 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         source_fields,
         images,
         _is_schema_first(value),
+        source=whole_source(message["payload"]["source"]),
     )
 
 
@@ -156,6 +160,15 @@ def source_of(source: Any) -> tuple[str | None, str | None]:
     names = ("schema", "db", "table", "collection")
     schema, database, table, collection = (_name_in(source.get(name)) for name in names)
     return (database if schema == "" else schema), (collection if table == "" else table)
+
+
+def whole_source(source: Any) -> tuple[str, str, str, str] | None:
+    """All that a change says of where it comes from, as `ChangeSchema` has it."""
+    schema, table = source_of(source)
+    if not isinstance(source, dict) or schema is None or not table:
+        return None
+    name, database, schema = (_name_in(source.get(one)) for one in ("name", "db", "schema"))
+    return None if name is None or database is None or schema is None else (name, database, schema, table)
 
 
 def _name_in(said: object) -> str | None:

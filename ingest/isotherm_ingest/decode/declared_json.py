@@ -20,6 +20,7 @@ from isotherm_ingest.decode.debezium_schema import (
     name_of_column,
     names_a_table,
     source_of,
+    whole_source,
 )
 from isotherm_ingest.decode.declared_types import declared
 from isotherm_ingest.decode.formats import Apart, Identity, Message, Sample
@@ -82,7 +83,8 @@ class DeclaredJson:
         found = columns_of(self.columns, self.others)
         if not self.has_envelope:
             return ChangeSchema(found, (), "", "", frozenset(), ("after",), shape="row", others=self.others)
-        source_schema, source_table = source_of(json_object(value).get("source"))
+        source = json_object(value).get("source")
+        source_schema, source_table = source_of(source)
         return ChangeSchema(
             found,
             _fields(key),
@@ -92,6 +94,7 @@ class DeclaredJson:
             ("before", "after"),
             shape="envelope",
             others=self.others,
+            source=whole_source(source),
         )
 
 

@@ -8,7 +8,7 @@ unchanged large value.
 
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.decode import documents
@@ -16,11 +16,11 @@ from isotherm_ingest.decode.bare_json import payloads
 from isotherm_ingest.decode.debezium_schema import TRUNCATE, ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 from isotherm_ingest.decode.numbers import MAX_GROWTH, MAX_PADDING
+from isotherm_ingest.decode.source_conditions import elsewhere, other_table
 from isotherm_ingest.decode.sql_text import literal_in_sql, name_in_sql
 from isotherm_ingest.plan.truncates import UNORDERED
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
-_IS_TRUNCATE = f"(p.op = '{TRUNCATE}' AND image IS NULL)"
 MADE_UP = r'^"?(|0+([.]0+)?|false|AA==|[{][}]|\[\]|[0-]{36}|1970|1970-01-01.*|00:00:00.*|P0Y.*|[{]"scale":0,"value":"AA=="[}])"?$'
 """What Debezium writes for a column that takes no null, has no default, and that the source has not told."""
 
@@ -42,6 +42,9 @@ class Wanted:
     """Columns of which the table takes no null."""
     instead_of: Mapping[str, str] = field(default_factory=dict)
     """Columns that hold what did not fit into another one, and that one: a row has a value in one of them."""
+    source: tuple[str, ...] | None = None
+    """What the table says that its rows are of, as `ChangeSchema.source`: a change of another one is told. Empty where each
+    is of another one, and None where nobody asks."""
 
     def is_key(self, name: str) -> bool:
         """Whether a column is one of the key, whatever the case of its letters."""
@@ -125,6 +128,7 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str 
         f"{lsn} AS lsn",
         f"{_problem(schema, wanted, columns, made_up, padding)} AS problem",
         f"{before} IS NOT NULL AS old",
+        f"coalesce({elsewhere(schema, wanted.source)}, true) AS elsewhere",
         *(f"v{one.number}" for one in columns),
     ]
     images = f"""
@@ -182,7 +186,9 @@ def may_be_kept(one: Matched, wanted: Wanted) -> bool:
 def _shape(schema: ChangeSchema) -> Mapping[str, object]:
     """What a message must look like. All values are read as text: each is judged by itself."""
     row = {column.name: column.kind.text for column in schema.columns}
-    told = [name for name in ("schema", "db", "table", "ts_ms", "lsn") if name in schema.source_fields]
+    told = [
+        name for name in ("schema", "db", "table", "ts_ms", "lsn", "name") if name in schema.source_fields
+    ]
     payload: dict[str, object] = dict.fromkeys(schema.images, row)
     if told:
         payload["source"] = dict.fromkeys(told, "VARCHAR")
@@ -272,15 +278,16 @@ def _problem(
     made_up: str | None,
     padding: str | None,
 ) -> str:
+    is_truncate = _is_truncate(schema)
     cases = [
         ("written IS NULL", "'not_utf8'"),
         *([("flaw IS NOT NULL", "flaw")] if schema.shape != "with schema" else []),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
-        (f"p.op NOT IN {ROW_OPS} AND NOT {_IS_TRUNCATE}", "'unsupported_op:' || p.op"),
+        (f"p.op NOT IN {ROW_OPS} AND NOT {is_truncate}", "'unsupported_op:' || p.op"),
     ]
-    if differs := _other_table(schema, wanted.source_parts):
+    if differs := other_table(schema, wanted.source_parts):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
-    cases.append((_IS_TRUNCATE, _problem_of_truncate(schema, wanted)))
+    cases.append((is_truncate, _problem_of_truncate(schema, wanted)))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
     if made_up:
         why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
@@ -314,12 +321,19 @@ def _problem(
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
 
 
+def _is_truncate(schema: ChangeSchema) -> str:
+    """SQL of whether a change takes all rows away. One that names a row, be it an old one, is of that row, and no truncate."""
+    return " AND ".join([f"(p.op = '{TRUNCATE}'", *(f"p.{name} IS NULL" for name in schema.images)]) + ")"
+
+
 def _problem_of_truncate(schema: ChangeSchema, wanted: Wanted) -> str:
     """SQL of what keeps a truncate from a mirror, or from being a row of a changelog."""
     if not wanted.keeps:
         required = [name for name in wanted.columns if name in wanted.required]
         return literal_in_sql(f"null_value:{required[0]}") if required else "NULL"
-    differs = _other_table(schema, {"table", "schema"})
+    differs = other_table(schema, {"table", "schema"})
+    if wanted.source is not None:
+        differs = elsewhere(schema, wanted.source)
     why = literal_in_sql(f"{UNORDERED}:the topic holds changes of two tables with one schema")
     return f"CASE WHEN {differs} THEN {why} END" if differs else "NULL"
 
@@ -364,24 +378,6 @@ def _may_be_made_up(column: Column, *, is_told: bool) -> str:
     if column.is_optional:
         return f"({is_null})"
     return f"coalesce(regexp_matches({text}, {literal_in_sql(MADE_UP)}), false)"
-
-
-def _other_table(schema: ChangeSchema, parts: Collection[str]) -> str:
-    """SQL of whether a message names another source in some parts of its name."""
-    known = {
-        "table": ("coalesce(p.source.table, '')", schema.source_table),
-        "schema": (
-            f"coalesce({', '.join([f'p.source.{one}' for one in ('schema', 'db') if one in schema.source_fields])}, '')",
-            schema.source_schema,
-        ),
-    }
-    there = {
-        "table": "table" in schema.source_fields,
-        "schema": bool({"schema", "db"} & schema.source_fields),
-    }
-    return " OR ".join(
-        f"{known[part][0]} <> {literal_in_sql(known[part][1] or '')}" for part in sorted(parts) if there[part]
-    )
 
 
 def _is_kept(one: Matched) -> str:

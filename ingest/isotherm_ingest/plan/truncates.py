@@ -24,6 +24,8 @@ class Truncates:
     """By Kafka partition, the offset of the last one."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many partitions their topics have, asked for after they were read: a topic that has one had no more before."""
+    among_others: bool = False
+    """Whether changes of another source were read beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Origin:
     """The topic that is the table's by its own word: rows of others are of the same source."""
     is_of_one_source: bool = False
     """Whether its rows are of one source table, whatever its topic is called."""
+    doubt: str = "nobody knows from which source the rows of the table are"
+    """Why rows that it has may be of another source; empty where the table says that all are of one."""
 
 
 def emptied(found: Truncates, needs: Mapping[Position, int], origin: Origin) -> Emptied:
@@ -55,14 +59,16 @@ def emptied(found: Truncates, needs: Mapping[Position, int], origin: Origin) -> 
     mine = {one: offset for one, offset in found.newest.items() if offset >= needs.get(one, 0)}
     if not mine:
         return Emptied()
-    why = next((why for one in sorted(mine) if (why := _why_unordered(one, found, origin))), "")
+    why = next((why for one in sorted(mine) if (why := _why_unordered(one, found, needs, origin))), "")
     return Emptied(why_not=why) if why else Emptied(mine)
 
 
-def _why_unordered(position: Position, found: Truncates, origin: Origin) -> str:
+def _why_unordered(
+    position: Position, found: Truncates, needs: Mapping[Position, int], origin: Origin
+) -> str:
     """Why nobody knows that all rows of the table are of before a truncate; empty where that is known."""
     topic, _ = position
-    mine = {one for one in origin.has if one[0] == topic}
+    mine = {one for one in {*origin.has, *needs} if one[0] == topic}  # a broker that is behind counts fewer
     if (count := found.counts[topic]) != 1 or mine - {position}:
         return (
             f"the topic has {max(count, len(mine | {position}))} partitions, between which there is no order"
@@ -74,7 +80,9 @@ def _why_unordered(position: Position, found: Truncates, origin: Origin) -> str:
         _is_named_for(topic, *source) for source in origin.sources.get(topic, ())
     ):
         return "neither the topic (….schema.table) nor the table is named for the source, so it may have rows of others"
-    return ""
+    if found.among_others:
+        return "changes of another source have come beside it"
+    return origin.doubt
 
 
 def _is_named_for(topic: str, schema: str, table: str) -> bool:

@@ -36,6 +36,7 @@ from isotherm_ingest.tables.misfits import instead_of
 from isotherm_ingest.tables.offset_vector import Source
 from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.refusals import must_be_written
+from isotherm_ingest.tables.rows_of import ROWS_OF_PROPERTY, SEVERAL, doubt, rows_of, said_first
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
@@ -130,7 +131,7 @@ class Looking:
             sources.setdefault(one.topic, set()).add(source)
         is_of_one = self._stream.source_parts == {"schema", "table"}  # then each message is checked
         own = said.get(SOURCE_PROPERTY, "") if self._stream.has_one_source else ""
-        return emptied(portion.truncates, at.next, Origin(at.vector, sources, own, is_of_one))
+        return emptied(portion.truncates, at.next, Origin(at.vector, sources, own, is_of_one, doubt(said)))
 
     def task(self, portion: Portion, look: Look) -> TableTask:
         """What the workers must know to write the portion."""
@@ -148,12 +149,22 @@ class Looking:
             required=look.now.required,
             instead_of=instead_of(look.now.table.schema()),
         )
+        one = rows_of(look.now.properties) if self._stream.mode == "mirror" else None
+
+        def of(topic: str) -> tuple[str, ...] | None:
+            return None if one is None else one.source if topic == one.topic else ()
+
         return TableTask(
             self._name,
             described(metadata),
             plain_properties(look.now.table.io),
             columns,
-            {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
+            {
+                (group.topic, group.number): decoder(
+                    group.schema, pa.schema(kinds), replace(wanted, source=of(group.topic))
+                )
+                for group in look.groups
+            },
             {(one.topic, one.number): why for one, why in look.refused.items()},
             look.from_offsets,
             look.key if self._stream.mode == "mirror" else (),
@@ -185,6 +196,11 @@ class Looking:
         if not look.still_fits(now, read, from_offsets):
             raise Behind(at)
         return replace(look, now=now, place=at, valid_through_ms=valid_through_ms)
+
+    def say_sources(self, look: Look, survey: Survey) -> None:
+        """Let the table remember, before it has them, that it has rows of another source than those of before."""
+        if survey.elsewhere and rows_of(look.now.properties) is not None:
+            self._fit.say({ROWS_OF_PROPERTY: SEVERAL})
 
     def now(self) -> TableNow:
         """The table as it is now, which must be there. Raises TableRefused."""
@@ -246,6 +262,8 @@ class Looking:
             refuse_without(self._name, key, found.columns)
         found = self._fit.finished(found, key)
         missing = missing_properties(self._name, self._stream, key, found.properties, groups, had, names)
+        if found.head is None and self._stream.mode == "mirror" and ROWS_OF_PROPERTY not in found.properties:
+            missing |= said_first(groups)
         return self._fit.saying(found, missing), groups, key
 
 

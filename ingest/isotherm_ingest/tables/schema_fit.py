@@ -17,6 +17,7 @@ from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, create_statements
 from isotherm_ingest.tables.misfits import Columns, beside
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.tables.rows_of import said_first
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.source_names import SourceNames, names_in, names_to_say, to_be_renamed
 from isotherm_ingest.tables.template import template_of
@@ -62,6 +63,7 @@ class SchemaFit:
             **self._stream.table_properties,
             PIPELINE_PROPERTY: self._tools.pipeline,
             **definition(self._stream, key, groups),
+            **(said_first(groups) if self._stream.mode == "mirror" else {}),
         }
         statements = create_statements(
             self._tools.lake, self._name, made_of.columns, self._stream.partition_by, properties

@@ -108,6 +108,7 @@ class TableWriter:
             if done.survey.rows == 0:
                 self._sent.forget(portion.ranges)
                 return Written(0, look.place)
+            self._looking.say_sources(look, done.survey)
             boundary_ms = self._looking.reached(portion, look, done.survey)
             with standing.closed():
                 committed = self._commit(portion, look, done, boundary_ms, standing)

@@ -170,6 +170,7 @@ class Decoding:
             changes = changes.filter(
                 pa.array([place not in lost for place in range(changes.num_rows)], pa.bool_())
             )
+        surveyor.look_at_sources(changes)
         if table.key:
             yield from self._truncates(table, changes)
             changes, left = not_before(changes, table.emptied), not_before(left, table.emptied)
@@ -177,9 +178,12 @@ class Decoding:
         yield from self._changes(table, without_truncates(changes) if table.key else changes, left)
 
     def _truncates(self, table: TableTask, changes: pa.RecordBatch) -> Iterator[Line]:
-        """Those that nobody knows yet: the batch is read again, since other workers have rows of before them."""
+        """Those that nobody knows yet: the batch is read again, since other workers have rows of before them.
+
+        And the one by which the table is emptied, which must still be there.
+        """
         for position, offset in truncates_in(changes).items():
-            if offset > table.emptied.below.get(position, NOWHERE):
+            if offset >= table.emptied.below.get(position, NOWHERE):
                 yield Line(table.name, TRUNCATED, as_json([*position, offset]))
 
     def _without_partition(self, table: TableTask, changes: pa.RecordBatch) -> dict[int, str]:

@@ -25,6 +25,8 @@ class Survey:
     newest_ms: int | None = None
     reached_ms: Mapping[Position, int] = field(default_factory=dict)
     """By Kafka partition, the event time that all but the last of its rows have reached."""
+    elsewhere: bool = False
+    """Whether some change is of another source than the table's rows."""
 
     def as_json(self) -> dict[str, Any]:
         """As it travels."""
@@ -34,6 +36,7 @@ class Survey:
             "untold": sorted(self.untold),
             "newest_ms": self.newest_ms,
             "reached_ms": [[*position, ms] for position, ms in self.reached_ms.items()],
+            "elsewhere": self.elsewhere,
         }
 
 
@@ -41,7 +44,12 @@ def survey_of(told: Mapping[str, Any]) -> Survey:
     """From how it travelled."""
     reached = {(topic, partition): ms for topic, partition, ms in told["reached_ms"]}
     return Survey(
-        told["rows"], frozenset(told["kept"]), frozenset(told["untold"]), told["newest_ms"], reached
+        told["rows"],
+        frozenset(told["kept"]),
+        frozenset(told["untold"]),
+        told["newest_ms"],
+        reached,
+        told["elsewhere"],
     )
 
 
@@ -59,6 +67,7 @@ def merged(surveys: Iterable[Survey]) -> Survey:
         frozenset[str]().union(*(one.untold for one in all_of)),
         max(newest, default=None),
         reached,
+        any(one.elsewhere for one in all_of),
     )
 
 
@@ -69,6 +78,7 @@ class Surveyor:
         """`event_time` is the column that `valid_through` speaks of."""
         self._event_time = event_time
         self._rows = 0
+        self._elsewhere = False
         self._kept: set[str] = set()
         self._untold: set[str] = set()
         self._newest_ms: int | None = None
@@ -87,6 +97,10 @@ class Surveyor:
         if self._event_time is not None:
             self._look_at_times(changes, fine)
 
+    def look_at_sources(self, changes: pa.RecordBatch) -> None:
+        """Take into account where changes come from: those, too, that a truncate behind them leaves out."""
+        self._elsewhere = self._elsewhere or bool(pc.any(changes.column("change").field("elsewhere")).as_py())
+
     def found(self) -> Survey:
         """What was seen."""
         reached = {position: reached_of(np.concatenate(times)) for position, times in self._times.items()}
@@ -96,6 +110,7 @@ class Surveyor:
             frozenset(self._untold),
             self._newest_ms,
             reached,
+            self._elsewhere,
         )
 
     def _look_at_times(self, changes: pa.RecordBatch, fine: pa.Array) -> None:

@@ -322,3 +322,27 @@ def test_who_needs_a_person_comes_first_and_then_who_waits_most(world):
     found = judged(world.seen(), tables, Letters((), 0, 0))
 
     assert [one.table for one in found.tables] == ["shop.x", "shop.c", "shop.b", "shop.orders"]
+
+
+def test_a_topic_of_which_there_is_nothing_but_new_dead_letters_needs_a_person(world):
+    world.commit(10)
+    world.mark(10, 10, 10)
+    world.announce()
+    world.ends |= {("shop.lines", 0): 3}
+    world.starts |= {("shop.lines", 0): 0}
+    world.marks[("shop.lines", 0)] = Mark(3, "i")
+    seen = world.seen()
+    letters = Letters((letter(1, "no_schema", seen.now_ms - 60_000, "shop.lines"),), 1, 1)
+    found = judged(seen, {"shop.orders": world.lake.load("shop.orders")}, letters)
+
+    assert [subject for subject, _ in found.troubles] == ["shop.lines"]
+
+
+def test_dead_letters_of_which_none_could_be_looked_at_need_a_person(world):
+    world.commit(10)
+    world.mark(10, 10, 10)
+    world.announce()
+    tables = {"shop.orders": world.lake.load("shop.orders")}
+
+    assert [one for one, _ in judged(world.seen(), tables, Letters((), 0, 57)).troubles] == ["dead letters"]
+    assert judged(world.seen(), tables, Letters((), 0, 0)).troubles == []

@@ -8,7 +8,7 @@ from isotherm_ingest.plan.truncates import Emptied, Origin, Truncates, emptied
 
 TOPIC, OTHER = "shop.public.orders", "eu.public.orders"
 FOUND = Truncates({(TOPIC, 0): 7}, {TOPIC: 1})
-ORIGIN = Origin({(TOPIC, 0)}, {TOPIC: {("public", "orders")}})
+ORIGIN = Origin({(TOPIC, 0)}, {TOPIC: {("public", "orders")}}, doubt="")
 
 
 def test_a_truncate_of_a_topic_with_one_partition_empties_its_mirror():
@@ -41,6 +41,8 @@ def test_one_that_the_table_has_behind_it_is_none():
             {"sources": {TOPIC: {("public", "orders"), ("public", "lines")}}},
             "neither the topic (….schema.table) nor the table is named",
         ),
+        (FOUND, {"doubt": "the table does not say"}, "the table does not say"),
+        (replace(FOUND, among_others=True), {}, "changes of another source"),
         (FOUND, {"sources": {TOPIC: {("", "orders")}}}, "neither the topic (….schema.table) nor the table is named"),
     ],
 )  # fmt: skip
@@ -49,6 +51,12 @@ def test_where_no_order_is_known_it_empties_nothing(found, origin, why):
 
     assert told.below == {}
     assert told.why_not.startswith(why)
+
+
+def test_a_partition_of_which_the_table_needs_something_counts_whatever_a_broker_that_is_behind_says():
+    told = emptied(FOUND, {(TOPIC, 0): 0, (TOPIC, 1): 0}, ORIGIN)
+
+    assert (told.below, told.why_not) == ({}, "the topic has 2 partitions, between which there is no order")
 
 
 def test_rows_of_an_older_topic_are_of_the_source_that_has_moved():
@@ -67,7 +75,7 @@ def test_rows_of_an_older_topic_are_of_the_source_that_has_moved():
 )
 def test_a_topic_of_another_name_is_of_one_source_where_each_message_is_checked(topic, source):
     found = Truncates({(topic, 0): 7}, {topic: 1})
-    origin = Origin({(topic, 0)}, {topic: {source}})
+    origin = Origin({(topic, 0)}, {topic: {source}}, doubt="")
 
     assert emptied(found, {}, replace(origin, is_of_one_source=True)).below
     assert bool(emptied(found, {}, origin).below) == (topic != "orders")

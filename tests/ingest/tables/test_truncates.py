@@ -1,5 +1,6 @@
 """What a table makes of the truncates of a batch when it is looked at, and what its writer says of those without a place."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from isotherm_ingest.tables.definition import SOURCE_PROPERTY
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
 from isotherm_ingest.tables.offset_vector import Source, encode, vector_of
 from isotherm_ingest.tables.portion import Done, Group
+from isotherm_ingest.tables.rows_of import ROWS_OF_PROPERTY, SEVERAL
 from isotherm_ingest.tables.sessions import Sessions
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
@@ -27,6 +29,14 @@ from support.writes import NAME, ONE_ROW, TOPIC, DeadLetters, Spark, letters, po
 OTHER = "eu.public.orders"
 FOUND = Truncates({(TOPIC, 0): 6}, {TOPIC: 1})
 EMPTIED = {(TOPIC, 0): 6}
+
+
+def of(topic=TOPIC, schema="public", **more):
+    """What a table says of its rows."""
+    said = {"topic": topic, "name": "", "db": "", "schema": schema, "table": "orders", **more}
+    return {ROWS_OF_PROPERTY: json.dumps(said)}
+
+
 BY_TOPIC = Stream(topics="shop.*", table="shop.orders")
 
 
@@ -45,12 +55,15 @@ def writer_of(lake, has, stream=BY_TOPIC, **properties):
     catalog = load_catalog("lake", **lake)
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", LongType()))
-    table = catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop", **properties})
+    table = catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop", **of(), **properties})
     ids = {topic: "id" for topic, _ in has}
     token = encode(Source(vector_of(has), "cluster", ids))
     table.append(ONE_ROW, snapshot_properties={INGEST_PIPELINE: "shop", INGEST_TOKEN: token})
     tools = Tools(Lake("lake", lake), None, DeadLetters(), Metrics(), "shop", None)
-    return TableWriter(NAME, stream, Sessions(Spark()), tools)
+    spark = Spark()
+    writer = TableWriter(NAME, stream, Sessions(spark), tools)
+    writer.session = spark
+    return writer
 
 
 def told(writer, found=FOUND, *groups):
@@ -101,11 +114,30 @@ def test_where_a_router_may_have_brought_several_tables_each_message_must_be_che
     stream = Stream(topics="shop.*", table=table, sources="one")
     text = envelope("orders", ("id", "int64")).replace('"public"', '"private"')
     group = Group(TOPIC, 7, change_schema(text, key("id")))
-    writer = writer_of(lake, {(TOPIC, 0): 5}, stream)
+    writer = writer_of(lake, {(TOPIC, 0): 5}, stream, **of(schema="private"))
     emptied = writer.prepare(replace(portion(5, 9), truncates=FOUND, groups=(group,))).task.emptied
 
     assert emptied.below == (EMPTIED if "{schema}" in table else {})
     assert bool(emptied.why_not) == ("{schema}" not in table)
+
+
+@pytest.mark.parametrize("said", ["", SEVERAL, "[]", '{"topic":1}', json.dumps({"topic": TOPIC})])
+def test_where_a_table_does_not_say_that_all_its_rows_are_of_one_source_they_stay(lake, said):
+    """A vector that was reset, or went with its token, does not tell of the rows of another shard."""
+    task = told(writer_of(lake, {(TOPIC, 0): 5}, **{ROWS_OF_PROPERTY: said}))
+
+    assert (task.emptied.below, task.is_empty) == ({}, False)
+    assert ROWS_OF_PROPERTY in task.emptied.why_not
+
+
+def test_rows_of_another_source_are_remembered_before_they_are_written(lake):
+    writer = writer_of(lake, {(TOPIC, 0): 5})
+    ready = writer.prepare(portion(5, 9))
+    with pytest.raises(Exception, match=r"."):  # the session here has no JVM to commit by
+        writer.write(ready, Done(Survey(1, elsewhere=True)))
+
+    (said,) = [one for one in writer.session.statements if ROWS_OF_PROPERTY in one]
+    assert SEVERAL in said
 
 
 def test_a_truncate_that_is_not_followed_is_told_as_an_error(lake):

@@ -310,7 +310,9 @@ def test_a_changelog_says_of_each_change_what_it_was(catalog):
     table = catalog.create_table("shop.log", schema)
     task = TableTask("shop.log", described(table.metadata), {}, tuple(one.name for one in schema.fields), {})
     row = pa.array([{"id": 1}, {"id": 2}], pa.struct([("id", pa.int64())]))
-    change = pa.array([("c", ROW["at"], 9, "shop", 3, place, None, None, None) for place in (7, 8)], CHANGE)
+    change = pa.array(
+        [("c", ROW["at"], 9, "shop", 3, place, None, None, None, False) for place in (7, 8)], CHANGE
+    )
     lines = list(write(task, pa.table({"row": row, "change": change})))
 
     assert [tuple(found.values()) for found in read([one.data() for one in lines])] == [

@@ -44,6 +44,7 @@ def changes(rows, order):
             json.dumps(sorted(each["kept"])) if each["kept"] else None,
             None,
             None,
+            False,
         )
         for each, offset in zip(rows, order, strict=True)
     ]

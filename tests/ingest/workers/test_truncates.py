@@ -12,7 +12,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
-from isotherm_ingest.batches.fan_out import done_of, truncates_of
+from isotherm_ingest.batches.fan_out import done_of, is_lost, new_of, truncates_of
 from isotherm_ingest.plan.truncates import Emptied
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.newest import newest
@@ -70,10 +70,17 @@ def test_a_truncate_is_told_until_it_is_known_and_what_is_of_before_it_is_left_o
     assert truncates_of(lines) == {(ORDERS, 0): 3}
 
     _, lines = told(Emptied({(ORDERS, 0): 3}), *values)
-    assert truncates_of(lines) == {}
+    assert new_of(truncates_of(lines), {(ORDERS, 0): 3}) == {}
+    assert not is_lost(truncates_of(lines), {(ORDERS, 0): 3})
     assert rows(lines) == [(4, 1, "new")]
     # The truncate is a change like others: a batch of nothing else is committed, too.
     assert [survey_of(one.data()).rows for one in of(lines, SURVEY)] == [2]
+
+
+def test_a_truncate_that_is_gone_when_it_is_read_again_is_missed():
+    _, lines = told(Emptied({(ORDERS, 0): 3}), put(1, "a"), put(2, "b"), put(3, "c"), put(4, "d"))
+
+    assert is_lost(truncates_of(lines), {(ORDERS, 0): 3})
 
 
 def test_another_worker_leaves_out_what_is_of_before_it_too():
@@ -141,7 +148,7 @@ def test_whoever_reads_what_the_rows_are_those_of_a_table_in_plain_python(change
     lines = [line for first, some in parts for line in told(known, *some, first=first)[1]]
     bodies = [rows_of(one.body) for one in of(lines, CHANGES)]
 
-    assert truncates_of(lines) == {}
+    assert truncates_of(lines) == newest_truncate
     assert merged(survey_of(one.data()) for one in of(lines, SURVEY)).rows > 0
     there = newest(pa.concat_tables(bodies), ("id",)).written().rows.to_pylist() if bodies else []
     assert {row["id"]: row["name"] for row in there} == expected
