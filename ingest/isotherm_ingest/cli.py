@@ -1,4 +1,4 @@
-"""`isotherm-ingest run|validate|status streams.yaml`."""
+"""`isotherm-ingest run|validate|status|replay streams.yaml`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -161,6 +161,54 @@ def status(
     else:
         print_status(found)
     if found.troubles:
+        raise typer.Exit(EXIT_ERROR)
+
+
+@app.command()
+def replay(
+    streams: StreamsFile,
+    table: Annotated[str, typer.Option(help="The table, as `status` names it.", show_default=False)],
+    reason: Annotated[str, typer.Option(help="Only dead letters with this reason.", show_default=False)] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            help="Only those that were sent since: a time of UTC, or a span as 90m.", show_default=False
+        ),
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option(help="Say which letters could be tried, and write nothing.")
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option(help="Begin even where a driver of the pipeline may be running: it ends then.")
+    ] = False,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="Text for people, or JSON.")
+    ] = Output.TABLE,
+) -> None:
+    """Write the dead letters of a table whose cause was mended. Stop the pipeline's job before, and start it afterwards.
+
+    Exit code 0: each of them is settled; 1: some are not, or something does not answer; 3: a driver was started meanwhile.
+    """
+    from isotherm_ingest.commands.replay_text import as_json, print_replayed, since_ms
+    from isotherm_ingest.commands.terminal import print_json
+    from isotherm_ingest.replay.command import replayed
+    from isotherm_ingest.replay.outcome import Asked
+
+    config = _loaded(streams, use_environment=True)
+    logs.configure("WARNING", program="ingest", pipeline=config.pipeline)
+    if lost := _missing_certificates(config):
+        _refuse(f"{streams}: {lost}")
+    try:
+        asked = Asked(table, reason, since_ms(since), dry_run=dry_run, take_over=take_over)
+    except ValueError as err:
+        raise typer.BadParameter(str(err), param_hint="--since") from err
+    with _refused(streams):
+        found = replayed(config, asked)
+    if output is Output.JSON:
+        print_json(as_json(found))
+    else:
+        print_replayed(found)
+    if found.is_open:
         raise typer.Exit(EXIT_ERROR)
 
 

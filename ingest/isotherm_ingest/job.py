@@ -19,6 +19,7 @@ from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import clock, logs, open_files
 from isotherm.runtime.exit_codes import EXIT_SPARK_GONE, EXIT_TAKEN_OVER
 from isotherm.runtime.strict_model import ConfigError
+from isotherm_ingest.announce.heartbeat import Heartbeat
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
@@ -152,7 +153,9 @@ class Job:
         windows = windows_of(config, broker, lake, metrics)
         driver = Driver(config, spark, broker, marks, tools, outbox, windows=windows)
         queries = Queries(config, spark, tools, outbox, broker)
+        heartbeat = Heartbeat(broker, kafka.announced_topic, config.pipeline)
         try:
+            heartbeat.start()
             self._waiting("tables", lambda: driver.begin(clock.monotonic_s()))
             if not self._stop.is_set():
                 queries.start()
@@ -162,6 +165,7 @@ class Job:
             driver.stop()
             intents.stop()
             outbox.stop()
+            heartbeat.stop()
 
     def _turn(self, driver: Driver) -> None:
         """Turn after turn. What fails as a whole is tried again, because the tables say themselves what they have."""

@@ -31,6 +31,7 @@ from mutants import (
     of_quarantine,
     of_queries,
     of_reachability,
+    of_replays,
     of_rewrites,
     of_routes,
     of_searches,
@@ -82,6 +83,7 @@ MUTANTS = tuple(
             of_queries,
             of_ingest_commands,
             of_truncates,
+            of_replays,
             of_windows,
         )
     )

@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "a truncate without a place is passed over in silence",
         DECODING,
-        "if table.emptied.why_not:",
-        "if False:",
+        "return with_truncates(problems, changes, why_not) if why_not else problems",
+        "return problems",
         OF_WORKERS + "test_where_its_order_is_not_known_it_is_a_letter_and_nothing_is_left_out",
     ),
     Mutant(

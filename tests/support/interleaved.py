@@ -14,6 +14,7 @@ from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.resume_or_halt import Found, Place
 from isotherm_ingest.plan.topic_metadata import Kafka
+from isotherm_ingest.plan.truncates import Emptied
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.definition import missing_properties
 from isotherm_ingest.tables.looking import judged
@@ -86,6 +87,7 @@ class Snapshot:
     place: Place
     from_offsets: dict
     source: Source
+    emptied: Emptied = field(default_factory=Emptied)
 
 
 class Actor:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from isotherm.runtime import logs
+from isotherm_ingest.announce.heartbeat import BEATS
 from isotherm_ingest.announce.pending import Watermark
 
 
@@ -19,7 +20,7 @@ def recalled(
     """
     found: dict[str, tuple[str, Watermark]] = {}
     for key, value in newest.items():
-        if key is None or value is None:
+        if key is None or value is None or key.startswith(BEATS):
             continue
         uuid = key.decode(errors="replace")
         try:

@@ -6,7 +6,7 @@ wait, stays where Spark has it until it is asked for.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from isotherm_ingest.plan.shares import Ranges, count_of, divided
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.tables.portion import Done, Fill, Filled
 from isotherm_ingest.workers.decoding import NOWHERE, decode_stage
+from isotherm_ingest.workers.late import Made, made_of
 from isotherm_ingest.workers.reading import read_stage
 from isotherm_ingest.workers.survey import merged, survey_of
 from isotherm_ingest.workers.tasks import (
@@ -26,6 +27,7 @@ from isotherm_ingest.workers.tasks import (
     FILE,
     KEPT,
     KEYS,
+    LATE,
     LETTERS,
     NO_TABLE,
     REPORT_DDL,
@@ -69,7 +71,13 @@ SMALL = 5_000
 """Messages up to which a batch is one task: each one more, and bringing rows together, costs what decoding them does."""
 
 
-def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task: BatchTask) -> Report:
+def fan_out(
+    spark: SparkSession,
+    kafka: Mapping[str, Any],
+    ranges: Ranges,
+    task: BatchTask,
+    pieces: Sequence[Ranges] = (),
+) -> Report:
     """Read ranges of Kafka, and write the files of the tables; nothing is committed.
 
     Args:
@@ -77,14 +85,15 @@ def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task:
         kafka: `workers.reading.reader_properties`.
         ranges: what is read.
         task: what is to be made of it.
+        pieces: of the ranges, those that are read. Without any it is all of them.
 
     Raises:
         Exception: Spark's; files may be left, which no table knows.
     """
     cores = spark.sparkContext.defaultParallelism
-    is_small = count_of(ranges) <= SMALL
-    parts = divided(ranges, 1 if is_small else cores)
-    numbers = spark.range(0, len(parts), 1, len(parts))
+    is_small = sum(map(count_of, pieces or [ranges])) <= SMALL
+    parts = list(pieces) or divided(ranges, 1 if is_small else cores)
+    numbers = spark.range(0, len(parts), 1, 1 if is_small else min(len(parts), cores))
     if is_small:
         written = numbers.mapInArrow(read_stage(kafka, parts, whole_stage(task)), REPORT_DDL)
     else:
@@ -158,6 +167,7 @@ def done_of(
         _count(lines),
         fill if any(one.kind == WAITS for one in lines) else None,
         next((one.data() for one in lines if one.kind == ERROR), None),
+        reduce(Made.also, (made_of(one.body) for one in lines if one.kind == LATE), Made()),
     )
 
 

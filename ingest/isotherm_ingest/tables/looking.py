@@ -5,6 +5,7 @@ No message is read here. A table that is not there is made; columns that it lack
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -31,10 +32,19 @@ from isotherm_ingest.tables.definition import (
     of_other_sources,
     refuse_without,
 )
-from isotherm_ingest.tables.lake import TableNow
+from isotherm_ingest.tables.lake import TableNow, summary_of
 from isotherm_ingest.tables.misfits import instead_of
 from isotherm_ingest.tables.offset_vector import Source
-from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
+from isotherm_ingest.tables.portion import (
+    Behind,
+    Group,
+    Halted,
+    Look,
+    Portion,
+    is_at,
+    passed,
+    wanted_from,
+)
 from isotherm_ingest.tables.refusals import must_be_written
 from isotherm_ingest.tables.rows_of import ROWS_OF_PROPERTY, SEVERAL, doubt, rows_of, said_first
 from isotherm_ingest.tables.schema_fit import SchemaFit
@@ -88,7 +98,7 @@ class Looking:
         """
         found = self._tools.lake.newest(self._name, lambda now: now.has_tokens(self._tools.pipeline))
         at, source, valid_through_ms = self._progress(found, portion)
-        from_offsets = wanted_from(at, portion)
+        from_offsets = self._wanted_from(at, portion)
         if from_offsets is None or not portion.groups:
             return at
         if found is not None:
@@ -104,10 +114,9 @@ class Looking:
         refused = others | {group: misfit(why) for group, why in misfits.items()}
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)
-        next_vector = offset_vector.merge(
-            source.vector,
-            offset_vector.vector_of({position: end for position, (_, end) in portion.ranges.items()}),
-        )
+        seen = {position: end for position, (_, end) in portion.ranges.items()}
+        seen = seen if portion.late is None else passed(at, portion)
+        next_vector = offset_vector.merge(source.vector, offset_vector.vector_of(seen))
         return Look(
             now,
             replace(at, uuid=now.uuid),
@@ -173,6 +182,7 @@ class Looking:
             event_time=self._event_time(look.now),
             buckets=1 if count_of(portion.ranges) <= SMALL else self._cores,
             emptied=look.emptied,
+            late=portion.late,
         )
 
     @property
@@ -190,10 +200,11 @@ class Looking:
         now = self._fit.load()
         must_be_written(now)
         at, read, valid_through_ms = self._progress(now, portion)
-        from_offsets = wanted_from(at, portion)
+        from_offsets = self._wanted_from(at, portion)
         if from_offsets is None:
             return at
-        if not look.still_fits(now, read, from_offsets):
+        is_replayed = portion.late is not None and self._has_written_since(now, look.now.head)
+        if is_replayed or not look.still_fits(now, read, from_offsets):
             raise Behind(at)
         return replace(look, now=now, place=at, valid_through_ms=valid_through_ms)
 
@@ -216,6 +227,19 @@ class Looking:
             and (offset_vector.next_offset(look.source.vector, position) or 0) < end
         }
         return valid_through(self._running, behind, look.valid_through_ms, clock.now_ms())
+
+    def _wanted_from(self, at: Place, portion: Portion) -> dict[Position, int] | None:
+        """As `wanted_from`; a replay wants what stands below the vector, and is planned again where that has moved."""
+        if portion.late is None:
+            return wanted_from(at, portion)
+        if not is_at(at, portion):
+            raise Behind(at)
+        return {}
+
+    def _has_written_since(self, now: TableNow, head: int | None) -> bool:
+        """Whether this pipeline has committed since a snapshot. A vector that has not moved does not tell of replays."""
+        since = takewhile(lambda one: one.snapshot_id != head, now.ancestry())
+        return any(True for _ in offset_vector.tokens_in(self._tools.pipeline, map(summary_of, since)))
 
     def _event_time(self, now: TableNow) -> str | None:
         said = self._stream.event_time_column

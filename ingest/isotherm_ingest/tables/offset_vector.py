@@ -27,6 +27,9 @@ TOKEN_BATCH = "ingest.batch"  # noqa: S105
 
 TOKEN_TABLE = "ingest.table-uuid"  # noqa: S105
 
+REPLAYED = "ingest.replayed"
+"""What a replay of dead letters has settled with this commit (`replay.settled`)."""
+
 RECENT_TOKENS = 10
 """Newest tokens that are merged: a driver that hung for a while may have committed an older one last."""
 

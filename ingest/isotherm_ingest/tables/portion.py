@@ -15,6 +15,7 @@ from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.truncates import Emptied, Truncates
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offset_vector import Source
+from isotherm_ingest.workers.late import Late, Made
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import TableTask
 
@@ -62,6 +63,10 @@ class Portion:
     """Below these offsets the front has been, and had nothing for the table."""
     truncates: Truncates = field(default_factory=Truncates)
     """Those of the ranges, as far as they are known."""
+    late: Late | None = None
+    """Of a replay: the dead letters that may become rows. All of the ranges stands below what the table needs next."""
+    replayed: str = ""
+    """What the commit of a replay says of the letters that are settled with it."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -169,6 +174,8 @@ class Done:
     letter_count: int = 0
     fill: Fill | None = None
     error: str | None = None
+    made: Made = field(default_factory=Made)
+    """Of a replay."""
 
 
 def wanted_from(place: Place, portion: Portion) -> dict[Position, int] | None:
@@ -191,3 +198,17 @@ def wanted_from(place: Place, portion: Portion) -> dict[Position, int] | None:
         if needs > first:
             from_offsets[position] = needs
     return from_offsets if lacks else None
+
+
+def is_at(place: Place, portion: Portion) -> bool:
+    """Whether a table is where a replay was planned for: it needs nothing of the ranges, and what comes behind them next."""
+    return not place.told and all(place.next.get(one) == end for one, (_, end) in portion.ranges.items())
+
+
+def passed(place: Place, portion: Portion) -> dict[Position, int]:
+    """What the table has, for all that is known, once letters of these partitions are rows of it.
+
+    Between its own word and what it needs next lay nothing but letters. A driver without marks would begin there again.
+    """
+    letters = set() if portion.late is None else portion.late.letters.keys()
+    return {one: place.next[one] for one in letters if one in place.next}

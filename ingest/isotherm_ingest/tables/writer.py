@@ -109,7 +109,11 @@ class TableWriter:
                 self._sent.forget(portion.ranges)
                 return Written(0, look.place)
             self._looking.say_sources(look, done.survey)
-            boundary_ms = self._looking.reached(portion, look, done.survey)
+            # Of rows that come late nothing is learned about how far the stream is.
+            is_late = portion.late is not None
+            boundary_ms = (
+                look.valid_through_ms if is_late else self._looking.reached(portion, look, done.survey)
+            )
             with standing.closed():
                 committed = self._commit(portion, look, done, boundary_ms, standing)
         finally:
@@ -133,7 +137,7 @@ class TableWriter:
                 self._log.warning("file_not_deleted", path=file["file-path"], error=brief(err))
 
     def _send_letters(self, portion: Portion, look: Look, done: Done) -> None:
-        if not done.letter_count:
+        if not done.letter_count or portion.late is not None:  # a replay finds them there, and leaves them
             return
         problems = Counter[str]()
 
@@ -250,14 +254,18 @@ class TableWriter:
             offset_vector.TOKEN_BATCH: str(portion.batch),
             offset_vector.TOKEN_TABLE: look.now.uuid,
         }
+        if portion.replayed:
+            summary[offset_vector.REPLAYED] = portion.replayed
         if boundary_ms is not None:
             summary[INGEST_VALID_THROUGH] = str(boundary_ms)
         return summary
 
     def _landed(self, summary: Mapping[str, str]) -> int | None:
-        """The snapshot with this very token."""
+        """The snapshot with this very token; a replay moves none, and says what it has settled instead."""
+        ours = (INGEST_TOKEN, offset_vector.REPLAYED)
         for snapshot in self._looking.now().ancestry():
-            if summary_of(snapshot).get(INGEST_TOKEN) == summary[INGEST_TOKEN]:
+            said = summary_of(snapshot)
+            if all(said.get(key) == summary.get(key) for key in ours):
                 return snapshot.snapshot_id
         return None
 

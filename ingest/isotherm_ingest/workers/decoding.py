@@ -11,6 +11,7 @@ from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.workers.files import logged
+from isotherm_ingest.workers.late import only
 from isotherm_ingest.workers.partitions import partition_columns, without_partition
 from isotherm_ingest.workers.raw_messages import NO_SCHEMA, RAW, Group, Sorter
 from isotherm_ingest.workers.survey import Surveyor
@@ -66,8 +67,9 @@ class Decoding:
 
     def lines(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
         """What is reported of the messages."""
+        letters = self._task.letters
         for batch in batches:
-            for group in self._sorter.groups(batch):
+            for group in self._sorter.groups(batch if letters is None else only(batch, letters)):
                 yield from self._group(group)
         for name, surveyor in self._surveyors.items():
             yield Line(name, SURVEY, as_json(surveyor.found().as_json()))
@@ -156,17 +158,17 @@ class Decoding:
         decoder = table.decoders[route]
         changes, left = decoder.decode(messages), decoder.left(messages)
         surveyor = self._surveyors.setdefault(table.name, Surveyor(table.event_time))
-        problems = changes.column("change").field("problem")
-        if table.emptied.why_not:
-            problems = with_truncates(problems, changes, table.emptied.why_not)
+        problems = _problems(table, changes)
         broken = pc.is_valid(problems)
+        bad = [rows.filter(broken)]
         if pc.any(broken).as_py():
             yield self._letter(table.name, rows.filter(broken), problems.filter(broken))
             changes = changes.filter(pc.invert(broken))
             rows = rows.filter(pc.invert(broken))
         if lost := self._without_partition(table, changes):
             told = pa.array([f"no_partition:{lost[place]}" for place in lost], pa.string())
-            yield self._letter(table.name, rows.take(list(lost)), told)
+            bad.append(rows.take(list(lost)))
+            yield self._letter(table.name, bad[-1], told)
             changes = changes.filter(
                 pa.array([place not in lost for place in range(changes.num_rows)], pa.bool_())
             )
@@ -174,6 +176,9 @@ class Decoding:
         if table.key:
             yield from self._truncates(table, changes)
             changes, left = not_before(changes, table.emptied), not_before(left, table.emptied)
+        if table.late is not None:
+            left = table.late.with_applied(left, pa.concat_batches(bad))
+            changes, left = (table.late.of_keys(some, table.key) for some in (changes, left))
         surveyor.look(changes)
         yield from self._changes(table, without_truncates(changes) if table.key else changes, left)
 
@@ -220,6 +225,15 @@ class Decoding:
 def _places(rows: pa.Table) -> Iterator[tuple[int, int]]:
     """Where messages of one topic are."""
     return zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+
+
+def _problems(table: TableTask, changes: pa.RecordBatch) -> pa.Array:
+    """Why changes are no rows; truncates are none either, where they empty nothing."""
+    problems = changes.column("change").field("problem")
+    why_not = table.emptied.why_not
+    if table.late is not None and table.late.keys is None and table.key:
+        why_not = "one that comes late empties nothing"
+    return with_truncates(problems, changes, why_not) if why_not else problems
 
 
 def _from(rows: pa.RecordBatch, from_offsets: Mapping[Position, int]) -> pa.Array:

@@ -25,6 +25,8 @@ class Newest:
     is_gone: pa.Array
     kept: dict[str, pa.Array]
     """By column, whether its value is the one that the table has; columns of which all are told are left out."""
+    places: tuple[pa.Array, ...] = ()
+    """Of each row the changes that it is made of, by their places: the newest one, and those that tell what it does not."""
 
     @property
     def must_wait(self) -> bool:
@@ -34,9 +36,13 @@ class Newest:
 
     def written(self) -> "Newest":
         """Without the rows that are gone."""
-        there = pc.invert(self.is_gone)
-        kept = {name: one.filter(there) for name, one in self.kept.items()}
-        return Newest(self.rows.filter(there), self.is_gone.filter(there), kept)
+        return self.only(pc.invert(self.is_gone))
+
+    def only(self, mask: pa.Array) -> "Newest":
+        """Some of the rows."""
+        kept = {name: one.filter(mask) for name, one in self.kept.items()}
+        places = tuple(one.filter(mask) for one in self.places)
+        return Newest(self.rows.filter(mask), self.is_gone.filter(mask), kept, places)
 
     def waiting(self) -> pa.Table:
         """As they travel: behind the table's own columns stand what is gone and what is kept."""
@@ -75,18 +81,21 @@ def newest(changes: pa.Table, key: Sequence[str]) -> Newest:
     picked = found["place"].combine_chunks()
     values = {name: column.take(picked) for name, column in columns.items()}
     kept: dict[str, pa.Array] = {}
+    places = [picked]
     for place, (names, flag) in enumerate(flags):
         is_kept = flag.take(picked)
         told_at = found[f"told{place}"].combine_chunks()
         is_new = found["was_gone"].combine_chunks()
         from_table = pc.and_(is_kept, pc.and_(pc.is_null(told_at), pc.invert(is_new)))
-        values |= {name: columns[name].take(pc.if_else(is_kept, told_at, picked)) for name in names}
+        places.append(pc.if_else(is_kept, told_at, picked))
+        values |= {name: columns[name].take(places[-1]) for name in names}
         if pc.any(from_table).as_py():
             kept |= dict.fromkeys(names, from_table)
     return Newest(
         pa.Table.from_arrays(list(values.values()), names=list(values)),
         pc.equal(change.field("op"), "d").take(picked),
         kept,
+        tuple(places),
     )
 
 

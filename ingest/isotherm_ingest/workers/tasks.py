@@ -11,6 +11,7 @@ from isotherm_ingest.decode.debezium_messages import Decoder
 from isotherm_ingest.decode.formats import Format
 from isotherm_ingest.plan.topic_partition import Position
 from isotherm_ingest.plan.truncates import Emptied
+from isotherm_ingest.workers.late import Late, Letters
 
 Route = tuple[str, int]
 """A topic, and the number of a schema."""
@@ -44,6 +45,8 @@ class TableTask:
     """By so many tasks it is written at most."""
     emptied: Emptied = field(default_factory=Emptied)
     """What the truncates that are known by now come to, of a mirror."""
+    late: Late | None = None
+    """Of a replay: only what these dead letters make is written."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class BatchTask:
     """Why messages belong to no table, or not to all that they could have."""
     formats: Mapping[str, Format] = field(default_factory=dict)
     """By topic, how messages are written; of others it is Debezium's JSON."""
+    letters: Letters | None = None
+    """Of a replay: of all messages that are read, these alone are looked at."""
 
 
 REPORT = pa.schema(
@@ -70,6 +75,8 @@ CHANGES = "changes"
 SURVEY, SAMPLE, FILE, ERROR = "survey", "sample", "file", "error"
 TRUNCATED = "truncated"
 """The topic, the partition and the offset of a truncate that the task does not know."""
+LATE = "late"
+"""What came of dead letters that are replayed."""
 KEYS = "keys"
 """Of all changes of a mirror."""
 LETTERS, COUNT = "letters", "count of letters"

@@ -10,6 +10,7 @@ from isotherm_ingest.decode.database import ask
 from isotherm_ingest.decode.debezium_messages import as_type
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.files import ROW_ID, files_of, logged
+from isotherm_ingest.workers.late import keys_of
 from isotherm_ingest.workers.newest import Newest, newest, waited
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import (
@@ -17,6 +18,7 @@ from isotherm_ingest.workers.tasks import (
     ERROR,
     FILE,
     KEYS,
+    LATE,
     SURVEY,
     WAITING,
     WAITS,
@@ -74,8 +76,21 @@ def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
     """
     if not table.key:
         yield from _files(table, files_of(table, logged(table, changes)))
+        if table.late is not None:
+            yield Line(table.name, LATE, table.late.made(changes).as_json())
+        return
+    if table.late is not None and table.late.keys is None:
+        yield Line(table.name, LATE, table.late.made(changes).as_json())
+        yield Line(
+            table.name, KEYS, as_arrow(pa.Table.from_arrays(keys_of(changes, table.key), list(table.key)))
+        )
         return
     found = newest(changes, table.key)
+    if table.late is not None:
+        found, made = table.late.chosen(found, changes, table.key)
+        yield Line(table.name, LATE, made.as_json())
+        if not found.rows.num_rows:
+            return
     yield Line(table.name, KEYS, as_arrow(plain(found.rows.select(list(table.key)))))
     if table.emptied.below and (untold := lost_values(table, found)):
         yield Line(table.name, SURVEY, as_json(Survey(untold=untold).as_json()))

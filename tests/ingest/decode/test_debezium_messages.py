@@ -47,6 +47,7 @@ def test_what_is_known_of_a_change():
     assert found == row(1)
     assert {name: value for name, value in change.items() if value is not None} == {
         "op": "r",
+        "elsewhere": False,
         "ts": datetime(1970, 1, 1, microsecond=5000, tzinfo=UTC),
         "lsn": 9,
         "topic": "shop.public.orders",

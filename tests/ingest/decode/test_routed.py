@@ -177,7 +177,7 @@ def test_a_sample_says_what_all_of_its_messages_say():
 
     assert dict(schema.named) == {"table": "t", "field:region": "eu"}
     assert schema == replace(DebeziumJson().schema(message(FIELDS).decode(), key(id=1).decode()),
-        source_schema="s", source_table="t", named=schema.named)  # fmt: skip
+        source_schema="s", source_table="t", source=("", "", "s", "t"), named=schema.named)  # fmt: skip
 
 
 def test_where_no_further_table_is_made_only_those_that_are_there_get_messages():
