@@ -22,7 +22,16 @@ from support.servers import silent_server
 from support.worked import worked_in
 
 SECRET = "hunter2"  # noqa: S105 (it must be in no file that others may read)
-ODD = ["shop.a: b #c", "shop.[x]", "shop.star*", 'shop."quoted"', "shop.two words", "shop.new\nline"]
+ODD = [
+    "shop.a: b #c",
+    "shop.[x]",
+    "shop.star*",
+    'shop."quoted"',
+    "shop.two words",
+    "shop.new\nline",
+    "shop.plain",
+    "shop.größe",
+]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +151,13 @@ def test_tables_with_odd_names_break_no_file(tmp_path):
     # Each name that is written down can be taken in force as it stands.
     text = (folder / "first.yaml").read_text().replace("# - ", "- ")
     (folder / "first.yaml").write_text(text)
-    assert in_force(folder, {}).complaints == ()
+    policies = in_force(folder, {})
+    assert policies.complaints == ()
+    assert {name for name in ODD if policies.has_policy(name)} == {
+        'shop."quoted"',
+        "shop.plain",
+        "shop.größe",
+    }
 
 
 def test_an_empty_lake_gets_a_policy_for_all_that_will_be_there(tmp_path):

@@ -11,6 +11,7 @@ from mutants import (
     of_counts,
     of_databases,
     of_deletion,
+    of_doctor,
     of_edges,
     of_events,
     of_executors,
@@ -83,6 +84,7 @@ MUTANTS = tuple(
             of_ingest_commands,
             of_truncates,
             of_windows,
+            of_doctor,
         )
     )
 )
