@@ -144,7 +144,9 @@ def _of_properties(properties: Mapping[str, Any]) -> Iterator[str]:
             yield from _of_address(text)
         elif name.endswith("credential"):  # OAuth's: who asks, and the secret
             yield from _long_enough([text, text.partition(":")[2]], LEAST_OF_SECRETS)
-        elif _SECRET_NAME.search(name) and not _OF_WHO.search(name):
+        elif _OF_WHO.search(name):
+            continue
+        elif _SECRET_NAME.search(name):
             # JAAS and PEM have lines; the client repeats one of them, perhaps.
             yield from _long_enough([text, *re.split(r"[\s:;\"'=,]+", text)], LEAST_OF_SECRETS)
         else:

@@ -1,6 +1,7 @@
 """Checks of the policies, the catalog, each of its namespaces, the stores, and what tables say against their policy."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from isotherm.commands.doctor.checks import IMPORT_WITHIN_S, Check, Finding, unknown, well, wrong
@@ -22,6 +23,7 @@ CATALOG_TIMEOUT_S = 8.0
 NAMED = 8
 """Tables that are named in one line."""
 URI = "catalog.properties.uri says where it is: can this machine reach it, and are its rights those of the daemon?"
+RIGHTS = "the daemon's principal needs the rights to list, to load and to commit there"
 STORE = "the keys in catalog.properties (or those that the catalog lends) need this right, at this endpoint"
 
 
@@ -45,7 +47,8 @@ def checks(subject: Subject, is_silent: Callable[[], bool]) -> Iterator[Check]:
     found = Namespaces(subject.catalog)
     while waiting and not is_silent():
         one = waiting.pop(0)
-        yield Check(f"namespace {found.name(one)}", lambda one=one: namespace(subject, found, one, waiting))  # type: ignore[misc]
+        look = partial(namespace, subject, found, one, waiting)
+        yield Check(f"namespace {found.name(one)}", look, RIGHTS)
     for name in list(subject.names):
         if is_silent():
             break
