@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from isotherm.commands.at_first import doctor, init
 from isotherm.commands.groups import ledger_app, policy_app
 from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
 from isotherm.runtime.clean_stream import clean_errors
@@ -29,6 +30,8 @@ app = typer.Typer(
 
 app.add_typer(policy_app, name="policy")
 app.add_typer(ledger_app, name="ledger")
+app.command()(init)
+app.command()(doctor)
 
 
 def _say_version(wanted: bool) -> None:

@@ -84,10 +84,14 @@ COMMANDS = [
     ("ledger backup copy.db", ASKS, ASKS),
     # Of a table that is not there: before the broker is asked, which does not answer here.
     ("audit shop.nothing", ASKS, ASKS | READS | JUDGES | {"asyncio"}),
+    ("doctor", ASKS, ASKS | READS | {"asyncio", "confluent_kafka"}),
 ]
 MISTAKES = [
     ("run --config nowhere.yaml", 78),
     ("demo --for ever", 2),
+    ("doctor nowhere.yaml", 78),
+    ("doctor --bundle nowhere/b.zip", 2),
+    ("init --property nothing new", 2),
     ("pause shop.orders --config nowhere.yaml", 78),
     ("pause shop.orders --for ever", 2),
     ("resume shop.orders --config nowhere.yaml", 78),

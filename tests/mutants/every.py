@@ -11,6 +11,7 @@ from mutants import (
     of_counts,
     of_databases,
     of_deletion,
+    of_doctor,
     of_edges,
     of_events,
     of_executors,
@@ -85,6 +86,7 @@ MUTANTS = tuple(
             of_truncates,
             of_replays,
             of_windows,
+            of_doctor,
         )
     )
 )

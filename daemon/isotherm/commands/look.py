@@ -20,6 +20,7 @@ from isotherm.commands.look_findings import Lake, Looked, Unread, gains, held, n
 from isotherm.commands.look_page import page_of
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import plan_lines, verdicts_text
+from isotherm.commands.pyiceberg_file import reading_its_own_file
 from isotherm.commands.terminal import VERDICT_STYLES, err, out, plain_errors, print_json
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.partitions import with_epochs
@@ -60,10 +61,10 @@ def show_lake(
     if page is not None and not page.parent.is_dir():
         # Before a lake is read for nothing.
         raise typer.BadParameter(f"there is no folder {page.parent}", param_hint="--page")
-    config = CatalogConfig(name=catalog, properties=dict(_pair(one) for one in properties))
+    config = CatalogConfig(name=catalog, properties=dict(pair(one) for one in properties))
     with plain_errors():
         file = PolicyFile(tables=["*"]) if policy is None else read_yaml(policy, PolicyFile)
-        found = _connected(config)
+        found = connected(config)
         lake = look(
             found, tables, catalog, file, BUILT_IN if policy is None else policy.name, wall_clock_ms()
         )
@@ -88,19 +89,11 @@ def _write_page(lake: Lake, page: Path) -> None:
     err.print(Text(f"written: {page}", style="dim"))
 
 
-def _connected(config: CatalogConfig) -> "IcebergCatalog":
+def connected(config: CatalogConfig) -> "IcebergCatalog":
     """The catalog. Raises Unavailable: it does not answer, or nobody can say where it is."""
     # PyIceberg, Arrow and DataFusion take seconds to import: a mistake in a file is reported before.
-    try:
+    with reading_its_own_file():
         from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
-    except ImportError:
-        raise
-    except Exception as error:  # PyIceberg reads its configuration while it is imported
-        # Not what it says: a password may be in the line.
-        raise Unavailable(
-            "PyIceberg cannot read its .pyiceberg.yaml (in the home folder, in this one, or in PYICEBERG_HOME): "
-            f"{type(error).__name__}{_line_of(error)}"
-        ) from error
     try:
         return IcebergCatalog(connect_to_read(config))
     except Unavailable as error:
@@ -129,12 +122,8 @@ def _where(complaint: str, config: CatalogConfig) -> str | None:
     )
 
 
-def _line_of(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    return "" if mark is None else f" in line {mark.line + 1}"
-
-
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Name and value of a property that was given as NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         # The value may be a password.

@@ -86,7 +86,7 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
     allow_requests()
-    path = _sqlite_file(config)
+    path = sqlite_file(config)
     if path is not None and not path.parent.is_dir():
         # SQLite makes a file, but no folder, and does not say which it could not open.
         raise Unavailable(f"catalog {config.name}: there is no folder {path.parent} for its database {path}")
@@ -100,7 +100,7 @@ def connect_to_read(config: CatalogConfig) -> PyIcebergCatalog:
     Raises:
         Unavailable: as above, or SQLite would make the file of this address, because it is not there.
     """
-    path = _sqlite_file(config)
+    path = sqlite_file(config)
     if path is not None and not path.exists():
         raise Unavailable(f"there is no file {path}")
     properties = {"init_catalog_tables": "false", **config.properties}
@@ -113,7 +113,12 @@ def described() -> list[str]:
     return sorted(catalogs) if isinstance(catalogs, dict) else []
 
 
-def _sqlite_file(config: CatalogConfig) -> Path | None:
+def described_as(name: str) -> dict[str, str]:
+    """What they say of one of them: its properties, secrets among them."""
+    return {key: str(value) for key, value in (Config().get_catalog_config(name) or {}).items()}
+
+
+def sqlite_file(config: CatalogConfig) -> Path | None:
     """The file that the address of a catalog on SQLite names, or None where it names none."""
     scheme, _, path = config.properties.get("uri", "").partition(":///")
     is_file = scheme.startswith("sqlite") and path and not path.startswith("file:")

@@ -106,9 +106,9 @@ class Lister:
                 continue
             began_s = breaker.now_s
             try:
-                names.extend(self._asking(self._shown, namespace))
+                names.extend(self._asking(self.tables_in, namespace))
                 is_stopped()  # it has got on
-                below = set(self._asking(self._below, namespace)) - seen
+                below = set(self._asking(self.below, namespace)) - seen
             except TableMissing:
                 known.pop(namespace, None)
                 missing.append(namespace)
@@ -147,7 +147,7 @@ class Lister:
         for parent in {namespace[:-1] for namespace in missing}:
             below = [namespace for namespace in missing if namespace[:-1] == parent]
             try:
-                named = self._asking(self._below, parent) if parent else self.namespaces()
+                named = self._asking(self.below, parent) if parent else self.namespaces()
             except (TableMissing, Unavailable):
                 named = below
             still += [namespace for namespace in below if namespace in named]
@@ -160,10 +160,10 @@ class Lister:
             self.namespaces()
             return
         with suppress(TableMissing):  # an answer too
-            self._asking(self._shown, answered)
+            self._asking(self.tables_in, answered)
         self._answered = answered
 
-    def _shown(self, namespace: Identifier) -> list[str]:
+    def tables_in(self, namespace: Identifier) -> list[str]:
         """The tables in one namespace. Raises TableMissing, Unavailable."""
         with translated(f"namespace {name_from(namespace)}"):
             return [name_from(table) for table in self._catalog().list_tables(namespace)]
@@ -179,7 +179,7 @@ class Lister:
             namespace = levels_of(name)[:-1]
             if namespace not in lists:
                 try:
-                    lists[namespace] = set(self._shown(namespace))
+                    lists[namespace] = set(self.tables_in(namespace))
                 except (TableMissing, Unavailable) as err:
                     lists[namespace] = err
             listed = lists[namespace]
@@ -198,7 +198,7 @@ class Lister:
         except TableMissing as err:  # a warehouse that is not there, or a wrong path
             raise Unavailable(str(err)) from err
 
-    def _below(self, namespace: Identifier) -> list[Identifier]:
+    def below(self, namespace: Identifier) -> list[Identifier]:
         """The namespaces right below one; none where the catalog has no such thing."""
         try:
             with translated(f"namespace {name_from(namespace)}"):
