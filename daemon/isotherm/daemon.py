@@ -216,7 +216,7 @@ class _Patience:
         """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
 
         def tell(state: RetryCallState) -> None:
-            self._health.ticked_at_s = monotonic_s()
+            self._health.ticked_at_s, self._health.waits_for = monotonic_s(), what
             error = state.outcome.exception() if state.outcome else None
             self._listen(TrySoon(what, str(error), kind))
 
@@ -228,7 +228,9 @@ class _Patience:
             after=tell,
             reraise=True,
         )
-        return retrying(ask)
+        answer = retrying(ask)
+        self._health.waits_for = ""
+        return answer
 
 
 def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0) -> Answer:

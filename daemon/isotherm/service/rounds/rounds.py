@@ -105,7 +105,7 @@ class Rounds:
 
         For so long it looks for open operations: each look may wait for a dead store.
         """
-        knows_all = self.health.is_assigned and self.has_found_all
+        knows_all = bool(self.health.is_assigned) and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices = [], Counter()
         self._lost.begin()
@@ -210,7 +210,7 @@ class Rounds:
 
     def _away(self) -> tuple[Outside, ...]:
         stands = {
-            Outside.CATALOG: self.health.catalog_answers,
+            Outside.CATALOG: self.health.catalog_answers is not False,
             Outside.CODE: self.due.own_code.is_there(),
             Outside.CONSENT: not self.owned.is_withheld,
             Outside.CONTROL_END: not self.compactions.last_look.is_blind,
