@@ -168,7 +168,7 @@ def audit(
 ) -> None:
     """Judge whether the promises were kept.
 
-    From the table's own history, the ledger and the control topic. Exits with 1 if one was broken.
+    From the table's own history, the ledger and the control topic. Exits with 1 if one was broken, or if a file is missing.
     """
     from isotherm.commands.audit import show_audit
 

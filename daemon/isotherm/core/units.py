@@ -154,10 +154,11 @@ def size_written(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
-
 def span_within(least_ms: int, most_ms: int) -> AfterValidator:
     """The bounds of a span. A complaint says them as people write spans; `Field(ge=…)` would say milliseconds."""
-    bounds = [f"at least `{span_written(least_ms)}`"] * (least_ms > 0) + [f"at most `{span_written(most_ms)}`"]
+    bounds = [f"at least `{span_written(least_ms)}`"] * (least_ms > 0) + [
+        f"at most `{span_written(most_ms)}`"
+    ]
 
     def within(span_ms: int) -> int:
         if not least_ms <= span_ms <= most_ms:
