@@ -280,10 +280,36 @@ def test_a_table_that_a_broken_file_leaves_alone_is_said_to_be_that_files(tmp_pa
         result = ask(lab, *words)
         said = " ".join(result.output.split())
 
-        assert "new.yaml names the table and is broken, so it is left alone" in said
+        assert "new.yaml names the table and is broken, so it is left alone: new.yaml:2:1: foo:" in said
         assert "no policy matches" not in said
         assert "new.yaml:2:1: foo: unknown key" in " ".join(result.stderr.split())
     assert "new.yaml:2:1: foo: unknown key" in " ".join(ask(lab, "plan", "-o", "json").stderr.split())
+
+
+def test_while_a_policy_file_is_broken_verdicts_say_which_version_they_are_by_and_where_it_is_broken(
+    tmp_path, ask
+):
+    lab = worked_in(tmp_path)
+    before = json.loads(ask(lab, "plan", "-o", "json").stdout)[0]
+    (lab.root / "policies" / "all.yaml").write_text(EAGER + "foo: 1\nbar: 2\n")
+    (lab.root / "policies" / "other.yaml").write_text("tables: other.*\nfoo: 1\n")
+    by = (
+        "the last good version of all.yaml is in force, because the file is broken "
+        "(all.yaml:6:1: foo: unknown key; known:"
+    )
+    after = json.loads(ask(lab, "plan", "-o", "json").stdout)[0]
+
+    assert (before["note"], [one["verdict"] for one in before["decisions"]]) == (
+        "",
+        [one["verdict"] for one in after["decisions"]],
+    )
+    assert after["note"].startswith(by)
+    assert after["note"].endswith("; and 1 more)")
+    assert "other.yaml" not in after["note"]
+    for words in (["plan"], ["plan", "shop.orders"]):
+        assert by in " ".join(ask(lab, *words).stdout.split())
+    for words in (["explain", "shop.orders"], ["explain", "shop.orders", HOUR_4]):
+        assert f"; {by}" in json.loads(ask(lab, *words, "-o", "json").stdout)["why"]
 
 
 @pytest.mark.parametrize("words", [[], ["policy"], ["ledger"]])

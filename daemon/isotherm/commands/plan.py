@@ -42,6 +42,7 @@ def show_plans(
                     {
                         "table": one.table.name,
                         "reads_per_day": inspector.verdicts.reads_per_day(one.table.uuid),
+                        "note": inspector.policies.stands_in(one.table.name),
                         "decisions": one.decisions,
                     }
                     for one in plans
@@ -51,7 +52,8 @@ def show_plans(
             for one in plans:
                 waiting = inspector.waiting_files(one.table.uuid, at_ms)
                 is_observed = table is not None and inspector.resolved(table, override) is None
-                note = inspector.policies.why_none(one.table.name) if is_observed else ""
+                policies = inspector.policies
+                note = (policies.why_none if is_observed else policies.stands_in)(one.table.name)
                 reads_per_day = inspector.verdicts.reads_per_day(one.table.uuid)
                 _print_plan(one, note, waiting, reads_per_day, brief=table is None)
             if not plans:
