@@ -37,7 +37,7 @@ from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.ledger_age import look_for_a_lost_ledger
 from isotherm.service.topics.readers import Readers
 from isotherm.store.database import StoreError
-from isotherm.store.fold import Fold, TableRow
+from isotherm.store.fold import Fold, TableRow, Trouble
 from isotherm.store.ledger import Ledger
 
 ENOUGH_SLICES = 3
@@ -200,6 +200,7 @@ class Rounds:
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
             if self.due.own_code.is_there():  # else a writer would wait for nothing
                 self.barrier.guard("asking for windows", lambda: self.ask(planned))
+        self.barrier.guard("keeping what fails", self._keep_troubles)
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
@@ -207,6 +208,10 @@ class Rounds:
         self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
         self.listen(RoundPlanned(plans, requests, started, seconds, held, away, hanging, overdue_s))
         self.give_up()
+
+    def _keep_troubles(self) -> None:
+        found = {name: Trouble(*said) for name, said in self.barrier.troubles().items()}
+        self.fold.keep_troubles(found, self.now_ms())
 
     def _away(self) -> tuple[Outside, ...]:
         stands = {

@@ -4,6 +4,7 @@ from isotherm.store.fold.fold import Fold
 from isotherm.store.fold.journal import BYTES_OF_PARTITION, JOURNAL_BYTES, JOURNAL_LENGTH
 from isotherm.store.fold.partitions import PartitionRow, Tally
 from isotherm.store.fold.tables import TableRow
+from isotherm.store.fold.troubles import Trouble
 
 __all__ = [
     "BYTES_OF_PARTITION",
@@ -13,4 +14,5 @@ __all__ = [
     "PartitionRow",
     "TableRow",
     "Tally",
+    "Trouble",
 ]
