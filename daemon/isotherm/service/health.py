@@ -1,4 +1,4 @@
-"""What the probes answer from."""
+"""What the probes and /tables answer from."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,12 @@ class Health:
     is_assigned: bool | None = None
     catalog_answers: bool | None = None
     """Each of these is None before anybody has asked."""
+    tables: frozenset[str] = frozenset()
+    """Those of this daemon, by name, as the last round found them."""
+    elsewhere: frozenset[str] = frozenset()
+    """Those that another daemon of the group has, as far as this one has seen them."""
+    behind: int = 0
+    """Messages of the control topic that were there at the end of the last round and are not taken in yet."""
 
     def is_alive(self, now_s: float) -> bool:
         """Whether the loop has turned lately; Kafka or a catalog that is away is no reason for a restart."""

@@ -201,6 +201,7 @@ class Rounds:
             if self.due.own_code.is_there():  # else a writer would wait for nothing
                 self.barrier.guard("asking for windows", lambda: self.ask(planned))
         self.barrier.guard("keeping what fails", self._keep_troubles)
+        self.health.behind = self.events.behind()
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
@@ -352,7 +353,10 @@ class Rounds:
         self.barrier.guard("listing the tables", self._list)
         strangers = sorted(self.follower.strangers)[:STRANGERS_AT_ONCE]
         wanted = {*self.follower.suspects, *self._listed, *strangers}
-        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        names = self.fold.names()
+        known = {name for uuid, name in names.items() if self.events.owns(uuid)}
+        self.health.tables = frozenset(known)
+        self.health.elsewhere = frozenset({*names.values(), *self.elsewhere.names} - known)
         return sorted(wanted - known)
 
     def _list(self) -> None:
