@@ -176,6 +176,31 @@ def audit(
 
 
 @app.command()
+def tables(config: ConfigOption = DEFAULT_CONFIG, output: OutputOption = Output.TABLE) -> None:
+    """Show how every table stands, worst first.
+
+    From the daemon's stores, and from the daemon where it runs.
+    """
+    from isotherm.commands.tables import show_tables
+
+    show_tables(config, output)
+
+
+@app.command()
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print one screen, and end.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Watch a running daemon: its tables, jobs and rounds.
+
+    Drawn again each second; q or Ctrl-C ends it.
+    """
+    from isotherm.commands.top import watch
+
+    watch(config, once=once)
+
+
+@app.command()
 def plan(
     table: Annotated[
         str | None, typer.Argument(help="The table. Without it: all that are maintained.")
