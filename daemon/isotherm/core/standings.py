@@ -37,7 +37,6 @@ class Word(StrEnum):
 
 
 ORDER = {word: place for place, word in enumerate(Word)}
-A_PERSON_LOOKS = (Word.FAILING, Word.HALTED, Word.JOBS_FAIL)
 
 
 @dataclass(frozen=True, slots=True)
