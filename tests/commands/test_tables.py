@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.commands.running_daemon import Answer, ask_daemon
+from isotherm.commands.tables import standings_of
 from isotherm.commands.top_screen import screen
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.standings import Word
 from isotherm.runtime.config import load_config
 from isotherm.service.health import Health
+from isotherm.service.policies.policy_folder import in_force
 from isotherm.service.ports import Unavailable
 from isotherm.store import Fold, Ledger
 from isotherm.telemetry.board import Board
@@ -178,3 +181,14 @@ def test_a_screen_never_has_more_lines_or_columns_than_there_are(lake, width, he
         assert "20/50 MiB  40%" in found
         assert found.split()[-2:] == ["1m", "1m"]
         assert any("more: isotherm tables" in line for line in lines)
+
+
+def test_a_table_that_another_daemon_took_over_is_its_own_though_the_stores_still_have_it(lake):
+    config = load_config(lake.root / "isotherm.yaml")
+    fold = Fold(config.state.path / "fold.db", read_only=True)
+    ledger = Ledger(config.state.path / "ledger.db", read_only=True)
+    found = standings_of(
+        fold, ledger, in_force(config.policies, {}), frozenset({"shop.orders"}), lake.now_ms()
+    )
+
+    assert {one.table: one.word for one in found}["shop.orders"] == Word.ELSEWHERE
