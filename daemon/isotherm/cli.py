@@ -171,11 +171,36 @@ def audit(
 ) -> None:
     """Judge whether the promises were kept.
 
-    From the table's own history, the ledger and the control topic. Exits with 1 if one was broken.
+    From the table's own history, the ledger and the control topic. Exits with 1 if one was broken, or if a file is missing.
     """
     from isotherm.commands.audit import show_audit
 
     show_audit(table, config, output)
+
+
+@app.command()
+def tables(config: ConfigOption = DEFAULT_CONFIG, output: OutputOption = Output.TABLE) -> None:
+    """Show how every table stands, worst first.
+
+    From the daemon's stores, and from the daemon where it runs.
+    """
+    from isotherm.commands.tables import show_tables
+
+    show_tables(config, output)
+
+
+@app.command()
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print one screen, and end.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Watch a running daemon: its tables, jobs and rounds.
+
+    Drawn again each second; q or Ctrl-C ends it.
+    """
+    from isotherm.commands.top import watch
+
+    watch(config, once=once)
 
 
 @app.command()

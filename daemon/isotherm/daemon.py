@@ -57,6 +57,7 @@ from isotherm.service.topics.relay import Sources
 from isotherm.store import FolderTakenError, StateFolder
 from isotherm.store.damage import Stores, have_looked_through, open_stores
 from isotherm.store.database import StoreError, StoreTrouble, is_damage
+from isotherm.telemetry.board import Board
 from isotherm.telemetry.http import serve
 from isotherm.telemetry.metrics import Metrics
 
@@ -103,16 +104,17 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
     stopping = Event()
     stop_on_signals(stopping)
     metrics = Metrics(now_ms, version("isotherm"))
+    health = Health(ticked_at_s=monotonic_s())
+    board = Board(health, now_ms)
 
     def listen(what: Observation) -> None:
         # Counted before it is told: who reads the line finds it in the metrics.
-        metrics(what)
-        logs.tell(what)
+        for hear in (metrics, board, logs.tell):
+            hear(what)
 
-    health = Health(ticked_at_s=monotonic_s())
     reports = ScanReports(monotonic_s) if config.http.scan_reports else None
     try:
-        port = serve(config.http.host, config.http.port, metrics.registry, health, reports)
+        port = serve(config.http.host, config.http.port, metrics.registry, health, reports, board)
     except OSError as err:
         # Another daemon has it, or the address is none of this machine: both are for a person.
         hint = "another process may have it: http.host and http.port say where this one listens"
@@ -148,9 +150,8 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
 
 
 def _tell_hanging() -> None:
-    logs.get().error(
-        "loop_hangs", hint="what each thread does stands below; the process is to be started again"
-    )
+    hint = "what each thread does stands below; the process is to be started again"
+    logs.get().error("loop_hangs", hint=hint)
 
 
 def code_of_bad_state(err: StoreError | OSError) -> int:
@@ -216,7 +217,7 @@ class _Patience:
         """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
 
         def tell(state: RetryCallState) -> None:
-            self._health.ticked_at_s = monotonic_s()
+            self._health.ticked_at_s, self._health.waits_for = monotonic_s(), what
             error = state.outcome.exception() if state.outcome else None
             self._listen(TrySoon(what, str(error), kind))
 
@@ -228,7 +229,9 @@ class _Patience:
             after=tell,
             reraise=True,
         )
-        return retrying(ask)
+        answer = retrying(ask)
+        self._health.waits_for = ""
+        return answer
 
 
 def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0) -> Answer:

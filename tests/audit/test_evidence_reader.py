@@ -32,10 +32,12 @@ from isotherm.audit.evidence_reader import (
     rules_in_force,
 )
 from isotherm.audit.intents import ancestors
+from isotherm.audit.missing_files import removed_in_ledger
 from isotherm.clients.catalog import open_catalog
 from isotherm.clients.manifests.reading import read_manifest_list
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.contract.summary import INGEST_VALID_THROUGH
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.partition_values import partition_record
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
@@ -243,7 +245,7 @@ def test_what_cannot_be_read_is_not_looked_at(
 ) -> None:
     """A store that did not answer made a proof: what was not read had nothing missing."""
     table = catalog.load_table(NAME)
-    whole = files_checked(table)
+    whole = files_checked(table, {})
     assert (whole.missing, whole.unread) == ((), ())
     real = table.io.new_input
 
@@ -271,10 +273,45 @@ def test_what_cannot_be_read_is_not_looked_at(
     monkeypatch.setattr(
         table.io, "new_input", lambda path: Away(path) if path == paths[what] else real(path), raising=False
     )
-    found = files_checked(table)
+    found = files_checked(table, {})
 
     assert found.missing == ()
     assert [one.partition(": ")[0] for one in found.unread] == [paths[what]]
+
+
+def test_only_what_the_ledger_says_is_laid_at_the_daemons_door(tmp_path: Path) -> None:
+    """The same file: removed by hand, then written down as marked, then as deleted."""
+    lab = Lab(tmp_path)
+    table = lab.create()
+    for hour in (1, 2):
+        lab.append(table, hour)
+    lab.settled().stop()
+    live = next(iter(table.refresh().scan().plan_files())).file.file_path
+    Path(live.removeprefix("file://")).unlink()
+    uuid, path = str(table.metadata.table_uuid), tmp_path / "state" / "ledger.db"
+    by_hand = files_checked(table, removed_in_ledger(path, uuid))
+    ledger = Ledger(path)
+    ledger.mark(
+        uuid,
+        "job",
+        [Mark(live.replace("file:///", "file:/"), "job", Cause.EXPIRED, None)],
+        1000,
+        due_at_ms=2000,
+    )
+    marked = files_checked(table, removed_in_ledger(path, uuid))
+    ledger.kept(uuid, {live.replace("file:///", "file:/"): "a snapshot needs it"}, 3000)
+    kept = files_checked(table, removed_in_ledger(path, uuid))
+    ledger.deleted(uuid, [live.replace("file:///", "file:/")], 3000)
+    ledger.close()
+    deleted = files_checked(table, removed_in_ledger(path, uuid))
+
+    for found in (by_hand, kept):
+        assert (found.missing, len(found.missing_by_others)) == ((), 1)
+        assert found.missing_by_others[0].startswith(f"{live} (needed by snapshot ")
+    assert [one.missing_by_others for one in (marked, deleted)] == [(), ()]
+    assert marked.missing[0].endswith(", which this daemon had marked to be deleted")
+    assert deleted.missing[0].endswith(", which this daemon deleted at 1970-01-01 00:00:03")
+    assert removed_in_ledger(tmp_path / "none.db", uuid) == {}
 
 
 def test_a_history_that_goes_in_a_circle_is_read_once(catalog: Any) -> None:

@@ -94,6 +94,28 @@ def test_every_file_that_is_reached_is_there(files: FilesChecked, expected: Judg
     assert verdict(nothing_needed_deleted(history(*COLD, files=files))) is expected
 
 
+def test_what_somebody_else_took_away_is_named_and_not_laid_at_our_door() -> None:
+    files = FilesChecked(3, 10, missing_by_others=("a.parquet (needed by snapshot 2)",))
+    found = nothing_needed_deleted(history(*COLD, files=files, accounted=frozenset({1})))
+    without = nothing_needed_deleted(history(*COLD, files=files, accounted=None))
+
+    assert found.verdict is Judged.NOT_PROVABLE
+    assert found.why == (
+        "1 file missing, but the ledger, which keeps a week, does not say that this daemon deleted them; "
+        "ask who else deletes in the table's folders"
+    )
+    assert (found.evidence, found.counts) == (("missing: a.parquet (needed by snapshot 2)",), {"missing": 1})
+    assert without.verdict is Judged.NOT_LOOKED_AT
+    assert "no ledger that knows the table" in without.why
+
+
+def test_what_we_took_away_is_a_breach_beside_what_others_did() -> None:
+    files = FilesChecked(3, 10, missing=("a",), missing_by_others=("b",))
+    found = nothing_needed_deleted(history(*COLD, files=files))
+
+    assert (found.verdict, found.evidence) == (Judged.BROKEN, ("missing: a", "missing: b"))
+
+
 # Nothing goes unseen
 
 

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from isotherm.service.ports import Unavailable
 from isotherm.store import Ledger
-from support.lab import EAGER, Lab
+from support.lab import EAGER, Lab, settle
 from support.worked import configured, worked_in
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
@@ -280,10 +281,78 @@ def test_a_table_that_a_broken_file_leaves_alone_is_said_to_be_that_files(tmp_pa
         result = ask(lab, *words)
         said = " ".join(result.output.split())
 
-        assert "new.yaml names the table and is broken, so it is left alone" in said
+        assert "new.yaml names the table and is broken, so it is left alone: new.yaml:2:1: foo:" in said
         assert "no policy matches" not in said
         assert "new.yaml:2:1: foo: unknown key" in " ".join(result.stderr.split())
     assert "new.yaml:2:1: foo: unknown key" in " ".join(ask(lab, "plan", "-o", "json").stderr.split())
+
+
+def test_a_table_whose_first_look_fails_is_listed_with_the_reason_until_one_goes_well(tmp_path, ask):
+    lab = Lab(tmp_path)
+    lab.append(lab.create(), 1)
+    lab.append(lab.create("shop.late"), 1)
+    service = lab.settled()
+    real = service.catalog.load
+
+    def load(name):
+        if name == "shop.bad":
+            raise Unavailable("file not found: s3://lake/bad (https://u:secret@store)")
+        return real(name)
+
+    service.catalog.load = load
+    lab.append(lab.create("shop.bad"), 1)
+    lab.create("shop.unknown")
+    settle(service)
+    configured(lab)
+    text, one = ask(lab, "plan"), ask(lab, "plan", "shop.bad")
+    (bad,) = json.loads(ask(lab, "plan", "shop.bad", "-o", "json").stdout)
+    explained = ask(lab, "explain", "shop.bad")
+
+    said = r"shop\.bad not looked at yet: looking at it for the first time fails since [\d: -]+: file not found: "
+    assert re.search(said, " ".join(text.output.split()))
+    assert re.search(said, " ".join(one.output.split()))
+    assert max(map(len, text.output.splitlines())) <= 80
+    assert (bad["table"], bad["decisions"], one.exit_code) == ("shop.bad", [], 0)
+    assert "file not found: s3://lake/bad" in bad["trouble"]
+    assert "secret" not in text.output + bad["trouble"]
+    assert explained.exit_code == 1
+    assert "nothing is known of shop.bad yet:" in " ".join(explained.output.split())
+    (lab.root / "policies" / "all.yaml").write_text(EAGER.replace('"*"', "shop.[!b]*"))
+    assert "shop.bad" not in ask(lab, "plan").output
+    (lab.root / "policies" / "all.yaml").write_text(EAGER)
+
+    service.catalog.load = real
+    lab.ahead_ms += 3_600_000
+    settle(service)
+    service.stop()
+    after = {one["table"]: one["trouble"] for one in json.loads(ask(lab, "plan", "-o", "json").stdout)}
+    assert after == dict.fromkeys(["shop.bad", "shop.late", "shop.orders", "shop.unknown"])
+
+
+def test_while_a_policy_file_is_broken_verdicts_say_which_version_they_are_by_and_where_it_is_broken(
+    tmp_path, ask
+):
+    lab = worked_in(tmp_path)
+    before = json.loads(ask(lab, "plan", "-o", "json").stdout)[0]
+    (lab.root / "policies" / "all.yaml").write_text(EAGER + "foo: 1\nbar: 2\n")
+    (lab.root / "policies" / "other.yaml").write_text("tables: other.*\nfoo: 1\n")
+    by = (
+        "the last good version of all.yaml is in force, because the file is broken "
+        "(all.yaml:6:1: foo: unknown key; known:"
+    )
+    after = json.loads(ask(lab, "plan", "-o", "json").stdout)[0]
+
+    assert (before["note"], [one["verdict"] for one in before["decisions"]]) == (
+        "",
+        [one["verdict"] for one in after["decisions"]],
+    )
+    assert after["note"].startswith(by)
+    assert after["note"].endswith("; and 1 more)")
+    assert "other.yaml" not in after["note"]
+    for words in (["plan"], ["plan", "shop.orders"]):
+        assert by in " ".join(ask(lab, *words).stdout.split())
+    for words in (["explain", "shop.orders"], ["explain", "shop.orders", HOUR_4]):
+        assert f"; {by}" in json.loads(ask(lab, *words, "-o", "json").stdout)["why"]
 
 
 @pytest.mark.parametrize("words", [[], ["policy"], ["ledger"]])

@@ -47,7 +47,12 @@ def test_of_several_times_the_narrowest_counts():
 
 
 def test_the_whole_of_an_unpartitioned_table_has_a_name():
-    assert label(partition_key({}), HOURLY) == "(all)"
+    assert label(partition_key({}), ()) == "(all)"
+
+
+def test_rows_without_a_value_of_any_field_are_not_called_all():
+    """Beside other partitions: those rows are few, mostly."""
+    assert label(partition_key({}), HOURLY) == label(partition_key({1000: None}), HOURLY) == "(no value)"
 
 
 @given(st.integers(-10_000, 20_000))

@@ -157,7 +157,7 @@ def test_scrapes_that_take_long_leave_a_thread_for_the_probes(registry, port):
         scrape.start()
         slow.begun.acquire(timeout=30)
 
-    assert get(port, "/metrics") == (503, "the metrics are being read already\n")
+    assert get(port, "/metrics") == (503, "/metrics is being read already\n")
     assert get(port, "/livez") == (200, "ok\n")
     slow.may_end.set()
     for scrape in scrapes:

@@ -81,7 +81,7 @@ def test_a_compaction_that_a_broken_file_stops_says_which(lab):
 
     (ended,) = of(lab, seen.JobEnded)
     assert ended.reason == "policy"
-    assert ended.why.endswith("any more: new.yaml names the table and is broken, so it is left alone")
+    assert "any more: new.yaml names the table and is broken, so it is left alone: new.yaml:" in ended.why
     service.stop()
 
 

@@ -124,6 +124,10 @@ class SimulatedEvents:
         """Whether the group has given this daemon anything."""
         return self._term is not None
 
+    def behind(self) -> int:
+        """What is there and was not handed out."""
+        return self._brokers.first + len(self._brokers.control) - self._position
+
     def close(self) -> None:
         """Leave the group."""
         self._is_closed = True

@@ -120,6 +120,9 @@ class MemoryEvents:
     def is_assigned(self) -> bool:
         return not self.is_closed
 
+    def behind(self) -> int:
+        return len(self.topic.messages) - self.position
+
     def close(self) -> None:
         self.is_closed = True
 

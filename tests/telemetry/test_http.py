@@ -48,3 +48,23 @@ def test_each_thing_that_a_daemon_needs_is_missed_by_name(registry, lacks, told)
 
     assert get(port, "/readyz") == (503, f"{told}\n")
     assert get(port, "/livez") == (200, "ok\n")
+
+
+def test_nothing_is_blamed_that_was_not_asked(registry):
+    health = Health(monotonic_s())
+    port = serve("127.0.0.1", 0, registry, health)
+    unasked = get(port, "/readyz")
+    health.waits_for = "the broker"
+    waiting = get(port, "/readyz")
+
+    assert unasked == (
+        503,
+        "the policies were not read yet; the control topic was not read yet; the catalog was not asked yet\n",
+    )
+    assert waiting == (503, "the start waits for the broker\n")
+
+
+def test_a_loop_that_stands_is_told_beside_what_the_start_waits_for():
+    assert ["the loop has not turned for 61 s", "the start waits for the catalog"] == Health(
+        100, waits_for="the catalog"
+    ).missing(161)

@@ -167,12 +167,14 @@ class FilesChecked:
     snapshots: int
     files: int
     missing: tuple[str, ...] = ()
-    """`path (needed by snapshot …)`."""
+    """`path (needed by snapshot …)`: taken away by the daemon, or nobody can tell by whom."""
     failed_scans: tuple[str, ...] = ()
     """Scans of readable snapshots that failed while the table was maintained."""
     scans: int = 0
     unread: tuple[str, ...] = ()
     """What is there and cannot be read now, and why: what it names was not looked for."""
+    missing_by_others: tuple[str, ...] = ()
+    """Those that are missing too, and of which the daemon's ledger does not say that it took them away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,8 @@ from isotherm.audit.evidence import (
     SaidOfWindow,
     Touch,
 )
-from isotherm.contract.events import (
-    CommitEvent,
-    EventError,
-    Intent,
-    decode,
-)
+from isotherm.audit.missing_files import Removed, removed_in_ledger, told_apart
+from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key, scalar
 from isotherm.contract.summary import JOB_ID, POLICY_HASH, WINDOW_ID, committed_at_of, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect_to_read
@@ -98,7 +94,9 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         accounted_since_ms=kept.since_ms,
         heard=kept.heard,
         rows=tuple(rows),
-        files=files_checked(_load(catalog, name)),
+        files=files_checked(
+            _load(catalog, name), removed_in_ledger(_ledger_of(config), str(metadata.table_uuid))
+        ),
         lost_commits_until_ms=kept.lost,
         intent_cap_ms=int(config.loop.intent_timeout_s * 1000),
     )
@@ -260,8 +258,8 @@ def _quoted(name: str) -> str:
 # Files
 
 
-def files_checked(table: Table) -> FilesChecked:
-    """Whether every file is there that a snapshot in the metadata reaches."""
+def files_checked(table: Table, removed: Removed) -> FilesChecked:
+    """Whether every file is there that a snapshot in the metadata reaches, and which of those the daemon removed."""
     needed: dict[str, int] = {}
     manifests: dict[str, ManifestFile] = {}
     unread: dict[str, str] = {}
@@ -289,16 +287,13 @@ def files_checked(table: Table) -> FilesChecked:
 
     with ThreadPoolExecutor(LOOKERS) as pool:
         there = dict(zip(needed, pool.map(is_there, needed), strict=True))
-    missing = [
-        f"{path} (needed by snapshot {snapshot_id})"
-        for path, snapshot_id in needed.items()
-        if not there[path]
-    ]
+    ours, others = told_apart([one for one in needed.items() if not there[one[0]]], removed)
     return FilesChecked(
         len(table.metadata.snapshots),
         len(needed),
-        tuple(missing),
+        ours,
         unread=tuple(f"{path}: {why}" for path, why in unread.items() if there[path]),
+        missing_by_others=others,
     )
 
 

@@ -262,10 +262,13 @@ def same_rows(history: Evidence) -> Judgement:
 
 
 def nothing_needed_deleted(history: Evidence) -> Judgement:
-    """Every file that a readable snapshot reaches is there."""
+    """Every file that a readable snapshot reaches is there, but for those that somebody else has taken away."""
     files = history.files
     broken = [f"missing: {path}" for path in files.missing]
     broken += [f"a scan failed: {scan}" for scan in files.failed_scans]
+    others = [f"missing: {path}" for path in files.missing_by_others]
+    if others and not broken:
+        return _removed_by_others(history, others)
     if files.unread and not broken:
         why = f"{counted(len(files.unread), 'file')} of them cannot be read now, and nobody looked for what they name"
         return Judgement(
@@ -275,7 +278,18 @@ def nothing_needed_deleted(history: Evidence) -> Judgement:
     if files.scans:
         why += f"; {counted(files.scans, 'scan')} of older snapshots succeeded meanwhile"
     counts = {"snapshots": files.snapshots, "files": files.files, "scans": files.scans}
-    return _judgement(history, Promise.NOTHING_NEEDED_DELETED, broken, {}, why, counts)
+    return _judgement(history, Promise.NOTHING_NEEDED_DELETED, [*broken, *others], {}, why, counts)
+
+
+def _removed_by_others(history: Evidence, missing: Sequence[str]) -> Judgement:
+    """Files are missing, and nothing says that we took them away. A reader fails all the same, so they are named."""
+    verdict, said = Judged.NOT_LOOKED_AT, NO_LEDGER
+    if history.accounted is not None:
+        verdict = Judged.NOT_PROVABLE
+        said = "the ledger, which keeps a week, does not say that this daemon deleted them"
+    why = f"{counted(len(missing), 'file')} missing, but {said}; ask who else deletes in the table's folders"
+    promise = Promise.NOTHING_NEEDED_DELETED
+    return Judgement(promise, verdict, None, None, why, _cut(missing), {"missing": len(missing)})
 
 
 def nothing_unseen(history: Evidence) -> Judgement:

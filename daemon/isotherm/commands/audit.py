@@ -42,7 +42,8 @@ def show_audit(table: str, config: Path, output: Output) -> None:
         else:
             for one in judgements:
                 print_judgement(one)
-        if any(one.verdict is Judged.BROKEN for one in judgements):
+        # Files that somebody else has taken away break no promise of ours, and readers all the same.
+        if any(one.verdict is Judged.BROKEN or one.counts.get("missing") for one in judgements):
             raise typer.Exit(EXIT_ERROR)
 
 

@@ -136,7 +136,10 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
     else:
         explanation = _of_partition(inspector, row, view, planned, partition, resolved, now_ms)
     explanation = replace(explanation, reads=_reads(inspector.verdicts.reads_per_day(row.state.table.uuid)))
-    return explanation if policy is not None else replace(explanation, why=inspector.policies.why_none(table))
+    policies = inspector.policies
+    stands_in = [said for said in (policies.stands_in(table),) if said]
+    why = policies.why_none(table) if policy is None else "; ".join([explanation.why, *stands_in])
+    return replace(explanation, why=why)
 
 
 def _reads(per_day: float | None) -> str:

@@ -24,7 +24,7 @@ from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.text import counted
 from isotherm.service.policies.policy_folder import in_force
-from isotherm.service.ports import UnknownTable
+from isotherm.service.ports import Unavailable, UnknownTable
 from isotherm.service.rounds.verdicts import Verdicts
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.folder import FOLD, LEDGER
@@ -143,6 +143,18 @@ class Inspector:
             view = self.view(row)
             plans.append(plan(view, None if resolved is None else resolved.policy, now_ms))
         return plans
+
+    def troubles(self, table: str | None) -> dict[str, str]:
+        """Why looks at tables failed in the last round, of one table or of all that are maintained, by name."""
+        found = self._fold.troubles()
+        wanted = (
+            found.keys() & {table} if table else {name for name in found if self.policies.has_policy(name)}
+        )
+        return {name: found[name].text for name in sorted(wanted)}
+
+    def names(self) -> set[str]:
+        """The names of the tables that were looked at."""
+        return set(self._fold.names().values())
 
     def plans_under(
         self, files: Sequence[tuple[str, PolicyFile]], table: str | None, now_ms: int
@@ -349,8 +361,10 @@ class Inspector:
         return IcebergCatalog(connect_to_read(self._config.catalog))
 
     def row(self, table: str) -> TableRow:
-        """What the daemon knows of a table. Raises UnknownTable."""
+        """What the daemon knows of a table. Raises UnknownTable; Unavailable: no look at it has gone well yet."""
         rows = {row.state.table.name: row for row in self._fold.tables().values()}
+        if table not in rows and (trouble := self._fold.troubles().get(table)) is not None:
+            raise Unavailable(f"nothing is known of {table} yet: {trouble.text}")
         if table not in rows:
             raise UnknownTable(f"the daemon knows no table {table}; it knows: {nearest(table, rows)}")
         return rows[table]

@@ -1,5 +1,6 @@
 """`isotherm plan`: every verdict with its why, what is due first."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -33,7 +34,9 @@ def show_plans(
         inspector = inspector_of(config)
         override = None if policy is None else read_yaml(policy, PolicyFile)
         at_ms = now_ms() if at is None else _time_ms(at)
-        plans = inspector.plans(table, override, at_ms)
+        troubles = inspector.troubles(table)
+        unseen = sorted(troubles.keys() - inspector.names())
+        plans = [] if table in unseen else inspector.plans(table, override, at_ms)
         print_complaints(inspector.policies.complaints)
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
@@ -41,20 +44,38 @@ def show_plans(
                 [
                     {
                         "table": one.table.name,
+                        "trouble": troubles.get(one.table.name),
                         "reads_per_day": inspector.verdicts.reads_per_day(one.table.uuid),
+                        "note": inspector.policies.stands_in(one.table.name),
                         "decisions": one.decisions,
                     }
                     for one in plans
                 ]
+                + [
+                    {
+                        "table": name,
+                        "trouble": troubles[name],
+                        "reads_per_day": None,
+                        "note": "",
+                        "decisions": [],
+                    }
+                    for name in unseen
+                ]
             )
         else:
+            for name in unseen:
+                out.print(Text.assemble((name, "bold"), (f"  not looked at yet: {troubles[name]}", "red")))
+                out.print()
             for one in plans:
                 waiting = inspector.waiting_files(one.table.uuid, at_ms)
                 is_observed = table is not None and inspector.resolved(table, override) is None
-                note = inspector.policies.why_none(one.table.name) if is_observed else ""
+                policies = inspector.policies
+                note = (policies.why_none if is_observed else policies.stands_in)(one.table.name)
                 reads_per_day = inspector.verdicts.reads_per_day(one.table.uuid)
-                _print_plan(one, note, waiting, reads_per_day, brief=table is None)
-            if not plans:
+                failing = troubles.get(one.table.name)
+                notes = [note, f"as it was last seen: {failing}" if failing else ""]
+                _print_plan(one, notes, waiting, reads_per_day, brief=table is None)
+            if not plans and not unseen:
                 err.print("nothing is maintained: no policy holds for a table that the daemon has seen")
         if exit_code and due:
             raise typer.Exit(EXIT_WORK_TO_DO)
@@ -77,12 +98,12 @@ BRIEF = 12
 
 
 def _print_plan(
-    one: Plan, note: str, waiting: str | None, reads_per_day: float | None, *, brief: bool
+    one: Plan, notes: Iterable[str], waiting: str | None, reads_per_day: float | None, *, brief: bool
 ) -> None:
     name = one.table.name
     reads = "" if reads_per_day is None else f"; {reads_text(reads_per_day)}"
     out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}{reads}"))
-    if note:
+    for note in filter(None, notes):
         out.print(Text(note, style="yellow"))
     lines = plan_lines(one)
     if waiting is not None:

@@ -47,8 +47,8 @@ BREAKS = {
 def label(key: PartitionKey, fields: Iterable[PartitionField]) -> str:
     """The partition as people write it: `order_time_hour=2026-11-21-13`; parts are joined by a slash.
 
-    Fields that are null, or absent from the file's spec, are left out; the whole of an unpartitioned table is
-    called `(all)`.
+    Fields that are null, or absent from the file's spec, are left out. Where none is left the partition is called
+    `(no value)`, and the whole of an unpartitioned table `(all)`.
     """
     make = _label if len(key) <= REMEMBERED_CHARS else _label.__wrapped__
     return make(key, tuple(fields))
@@ -63,7 +63,7 @@ def _label(key: PartitionKey, fields: tuple[PartitionField, ...]) -> str:
     ]
     # A value may be any text: one with a line break would write a line of its own.
     text = "/".join(parts).translate(BREAKS)
-    return text or "(all)"
+    return text or ("(no value)" if fields else "(all)")
 
 
 def _field_label(field: PartitionField | None, field_id: int, value: Scalar) -> str:

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 MINUTE_MS = 60_000
 
@@ -154,11 +154,25 @@ def size_written(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
+def span_within(least_ms: int, most_ms: int) -> AfterValidator:
+    """The bounds of a span. A complaint says them as people write spans; `Field(ge=…)` would say milliseconds."""
+    bounds = [f"at least `{span_written(least_ms)}`"] * (least_ms > 0) + [
+        f"at most `{span_written(most_ms)}`"
+    ]
+
+    def within(span_ms: int) -> int:
+        if not least_ms <= span_ms <= most_ms:
+            raise ValueError(f"expected a span of {' and '.join(bounds)}")
+        return span_ms
+
+    return AfterValidator(within)
+
+
 Span = Annotated[
     int,
     BeforeValidator(parse_span_ms),
     PlainSerializer(lambda ms: f"{ms}ms", when_used="json"),
-    Field(ge=0, le=MAX_SPAN_MS),
+    span_within(0, MAX_SPAN_MS),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": SPAN_PATTERN}, {"enum": [0]}]}),
     Unit.SPAN,
 ]

@@ -37,7 +37,7 @@ from isotherm.kafka.broker import (
     close_in_time,
     partition_of,
 )
-from isotherm.kafka.step_over import UNREADABLE, Lost, StepOver, stuck
+from isotherm.kafka.step_over import UNREADABLE, Lost, StepOver, stuck, unread
 from isotherm.kafka.topic_look import TopicLook
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.kafka_client import kafka_client
@@ -248,6 +248,10 @@ class KafkaEvents:
     def is_assigned(self) -> bool:
         """Whether the group has given this daemon its part of the topic."""
         return bool(self._positions)
+
+    def behind(self) -> int:
+        """How many messages were not handed out yet, as far as this client knows. Asks nobody."""
+        return unread(self._consumer, self._topic, self._positions)
 
     def close(self) -> None:
         """Leave the group, where the broker answers."""

@@ -6,7 +6,7 @@ the others grow: what they pass by is lost, as what is in the batch is. Who read
 the stretch is over. What each loss asks for is work for every table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -53,6 +53,15 @@ class _Stretch:
             return None
         self.told_to = self.beyond
         return self.first, self.beyond - 1
+
+
+def unread(consumer: Consumer, topic: str, positions: Mapping[int, int]) -> int:
+    """How many messages lie behind these positions, by the ends that the client has seen in its last fetches."""
+    ends = {
+        number: consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)
+        for number in positions
+    }
+    return sum(max(int(ends[number][1]) - at, 0) for number, at in positions.items() if ends[number])
 
 
 class StepOver:

@@ -1,4 +1,4 @@
-"""The port of a process: /metrics, /livez and /readyz, for which a thread is free whatever other visitors do."""
+"""The port of a process: /metrics, /livez and /readyz, and pages of its own, for which a thread is free whatever other visitors do."""
 
 import errno
 import socket
@@ -40,6 +40,10 @@ SHORT_WAIT_S = 0.2
 SAID_EVERY_S = 60.0
 
 
+Pages = Mapping[str, Callable[[], bytes]]
+"""By path, what is answered there as JSON."""
+
+
 class Posts(Protocol):
     """What is taken in beside, by POST."""
 
@@ -54,7 +58,12 @@ class Posts(Protocol):
 
 
 def serve(
-    host: str, port: int, registry: CollectorRegistry, probes: Probes, posts: Posts | None = None
+    host: str,
+    port: int,
+    registry: CollectorRegistry,
+    probes: Probes,
+    posts: Posts | None = None,
+    pages: Pages | None = None,
 ) -> int:
     """Serve for as long as the process lives; gives the port, which matters where 0 was asked for.
 
@@ -63,7 +72,7 @@ def serve(
     """
     listeners: dict[int, Any] = {}
     server = waitress.create_server(
-        application(registry, probes, posts),
+        application(registry, probes, posts, pages),
         map=listeners,
         host=host,
         port=port,
@@ -155,18 +164,26 @@ class _Connection(HTTPChannel):  # type: ignore[misc]
         super().service()
 
 
-def application(registry: CollectorRegistry, probes: Probes, posts: Posts | None = None) -> Application:
+def application(
+    registry: CollectorRegistry, probes: Probes, posts: Posts | None = None, pages: Pages | None = None
+) -> Application:
     """The WSGI application."""
+    pages = pages or {}
     metrics = make_wsgi_app(registry)
     room = threading.BoundedSemaphore(METRICS_AT_ONCE)
 
     def answer(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
-        if path == "/metrics":
+        if path == "/metrics" or path in pages:
             if not room.acquire(blocking=False):
-                return _text(start, "the metrics are being read already")
+                return _text(start, f"{path} is being read already")
             try:
-                page: Iterable[bytes] = metrics(environ, start)
+                page: Iterable[bytes]
+                if path == "/metrics":
+                    page = metrics(environ, start)
+                else:
+                    page = [pages[path]()]
+                    start("200 OK", [("Content-Type", "application/json; charset=utf-8")])
             finally:
                 room.release()
             return page
@@ -180,7 +197,7 @@ def application(registry: CollectorRegistry, probes: Probes, posts: Posts | None
                 start(f"{status.value} {status.phrase}", json)
                 return [body]
         start("404 Not Found", [("Content-Type", "text/plain")])
-        return [f"/metrics {' '.join(probes)}\n".encode()]
+        return [f"{' '.join(('/metrics', *probes, *pages))}\n".encode()]
 
     return answer
 

@@ -1,4 +1,4 @@
-"""What the probes answer from."""
+"""What the probes and /tables answer from."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,18 @@ class Health:
     """What /livez and /readyz answer from; written by the loop, read by the HTTP threads."""
 
     ticked_at_s: float = 0
-    has_policies: bool = False
-    is_assigned: bool = False
-    catalog_answers: bool = False
+    waits_for: str = ""
+    """What the start waits for. Nothing behind it was asked for yet, so nothing else is blamed."""
+    has_policies: bool | None = None
+    is_assigned: bool | None = None
+    catalog_answers: bool | None = None
+    """Each of these is None before anybody has asked."""
+    tables: frozenset[str] = frozenset()
+    """Those of this daemon, by name, as the last round found them."""
+    elsewhere: frozenset[str] = frozenset()
+    """Those that another daemon of the group has, as far as this one has seen them."""
+    behind: int = 0
+    """Messages of the control topic that were there at the end of the last round and are not taken in yet."""
 
     def is_alive(self, now_s: float) -> bool:
         """Whether the loop has turned lately; Kafka or a catalog that is away is no reason for a restart."""
@@ -24,10 +33,14 @@ class Health:
     def missing(self, now_s: float) -> list[str]:
         """What is not ready, in words."""
         stands_s = now_s - self.ticked_at_s
-        states = {
-            f"the loop has not turned for {stands_s:.0f} s": stands_s < SLOW_LIMIT_S,
-            "no policy is loaded": self.has_policies,
-            "the control topic is not assigned": self.is_assigned,
-            "the catalog does not answer": self.catalog_answers,
-        }
-        return [what for what, fine in states.items() if not fine]
+        said = [f"the loop has not turned for {stands_s:.0f} s"] if stands_s >= SLOW_LIMIT_S else []
+        if self.waits_for:
+            return [*said, f"the start waits for {self.waits_for}"]
+        for state, wrong, unasked in (
+            (self.has_policies, "no policy is loaded", "the policies were not read yet"),
+            (self.is_assigned, "the control topic is not assigned", "the control topic was not read yet"),
+            (self.catalog_answers, "the catalog does not answer", "the catalog was not asked yet"),
+        ):
+            if not state:
+                said.append(unasked if state is None else wrong)
+        return said

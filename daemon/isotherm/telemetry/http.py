@@ -1,4 +1,4 @@
-"""/metrics, /livez and /readyz, and reports of scans where they are wanted. No orders, no secrets, loopback by default.
+"""/metrics, /livez, /readyz and /tables, and reports of scans where they are wanted. No orders, no secrets, loopback by default.
 
 /livez: the loop has turned lately (never a reason to restart because Kafka or the catalog is away). /readyz: policies
 loaded, control topic assigned, catalog answering, and the loop has turned within a minute; else 503 with what is missing.
@@ -15,10 +15,16 @@ from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
 from isotherm.service.tables.scan_reports import ScanReports
 from isotherm.telemetry import scan_reports
+from isotherm.telemetry.board import Board
 
 
 def serve(
-    host: str, port: int, registry: CollectorRegistry, health: Health, reports: ScanReports | None = None
+    host: str,
+    port: int,
+    registry: CollectorRegistry,
+    health: Health,
+    reports: ScanReports | None = None,
+    board: Board | None = None,
 ) -> int:
     """Serve for as long as the process lives; gives the port. Without `reports`, none are taken.
 
@@ -29,7 +35,9 @@ def serve(
         "/livez": lambda: "" if health.is_alive(monotonic_s()) else "the loop is stuck",
         "/readyz": lambda: "; ".join(health.missing(monotonic_s())),
     }
-    return http_server.serve(host, port, registry, probes, None if reports is None else _Posts(reports))
+    posts = None if reports is None else _Posts(reports)
+    pages = {} if board is None else {"/tables": board.page}
+    return http_server.serve(host, port, registry, probes, posts, pages)
 
 
 class _Posts:

@@ -45,6 +45,18 @@ def test_no_value_leaves_64_bits(text):
             "expire.keep_last: Input should be greater than or equal to 1 (it says 0)",
         ),
         (
+            "tables: a\ncompact: {ask_writer: 5h}",
+            "compact.ask_writer: expected a span of at least `30s` and at most `10m` (it says '5h')",
+        ),
+        (
+            "tables: a\norphans: {every: 59s}",
+            "orphans.every: expected a span of at least `1m` and at most `36500d` (it says '59s')",
+        ),
+        (
+            "tables: a\ncold: {quiet_for: 40000d}",
+            "cold.quiet_for: expected a span of at most `36500d` (it says '40000d')",
+        ),
+        (
             "tables: a\norphans:\n  mode: apply\n  older_than: 2h",
             (
                 "p.yaml:4:3: orphans.older_than: 2h is below the floor of 1d: files that a slow writer has yet to commit "

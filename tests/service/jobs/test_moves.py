@@ -399,7 +399,7 @@ def test_what_stays_in_an_older_spec_is_compacted_in_it(tmp_path):
     assert rows(table)[: len(before)] == before
     asked = decision(service, table, hour(1))
     assert (
-        "it stays in an older partition spec: 1 files of older partition specs: 1 hold rows of partitions that are hot ((all): it is not there yet"
+        "it stays in an older partition spec: 1 files of older partition specs: 1 hold rows of partitions that are hot ((no value): it is not there yet"
         in asked.why
     )
     # It is asked again within a day, and rewritten for that no more.

@@ -60,6 +60,27 @@ def test_pauses_grow_and_end_with_success():
     assert not made.is_aside("t")
 
 
+def test_what_failed_last_is_kept_by_table_until_it_is_over():
+    """Jobs have keys of their own, and what concerns no table is left out."""
+    made, _, _ = barrier()
+    with made.around("t", "looking"):
+        raise Unavailable("no such bucket")
+    with made.around("t", "binding a rewrite", "job-1"):
+        raise RuntimeError("ours")
+    with made.around("u", "binding a rewrite", "job-2"):
+        raise RuntimeError("ours")
+    made.guard("reading", lambda: 1 / 0)
+
+    assert made.troubles() == {
+        "t": ("looking", "no such bucket"),
+        "u": ("binding a rewrite", "RuntimeError: ours"),
+    }
+    made.went_well("t")
+    assert made.troubles()["t"] == ("binding a rewrite", "RuntimeError: ours")
+    made.forget("t")
+    assert made.troubles().keys() == {"u"}
+
+
 @pytest.mark.parametrize("for_long", [False, True])
 def test_an_answer_that_says_nothing_is_over_with_the_outage_and_is_none_by_itself(for_long):
     """A server's 500, or a token that is over: all tables waited for up to an hour once it was mended."""

@@ -112,6 +112,10 @@ class TablePlanned:
     """Nobody has written to it for a day, nothing is owed to it, and nothing holds it back."""
     readers: tuple[ReaderLag, ...] | None = None
     """Who reads it bit by bit, or None where nobody looked this time."""
+    hot_score: float = 0.0
+    """The highest of the hot partitions."""
+    due_actions: tuple[str, ...] = ()
+    """What is due for the table as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What happens in the course of work: jobs, expiries, searches, deletions. `observations` has everything else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.jobs import Action, OutcomeKind
@@ -81,6 +81,8 @@ class RewritesRun:
     bytes_read: int = 0
     rows_written: int = 0
     bytes_written: int = 0
+    each: tuple[JobGoesOn, ...] = field(default=(), compare=False)
+    """Each of them."""
 
 
 @dataclass(frozen=True, slots=True)

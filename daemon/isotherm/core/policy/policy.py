@@ -20,7 +20,7 @@ from isotherm.core.policy.learned_counts import MaxPositionDeletes, MinFiles
 from isotherm.core.policy.sort_text import TABLE, SortText
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
-from isotherm.core.units import MAX_COUNT, Count, Size, Span
+from isotherm.core.units import MAX_COUNT, MAX_SPAN_MS, Count, Size, Span, span_within
 from isotherm.runtime.strict_model import StrictModel
 
 
@@ -169,7 +169,7 @@ class Compact(StrictModel):
     partitions that are still written too. Files younger than `cold.quiet_for` (an hour at most) stay as they are, and no
     append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
     deletes; a week shows weekly jobs. Who deletes by hand pauses the table first, or may have to try again and again."""
-    ask_writer: Annotated[Span, Field(ge=30_000, le=600_000)] | None = None
+    ask_writer: Annotated[Span, span_within(30_000, 600_000)] | None = None
     """The longest window, from `30s` to `10m`, for which the writers of this table may be asked. For partitions that are written
     on and on, as a mirror's youngest days: what is hot and has been written for as long as `rest`, or owes twenty times as much as
     is due, is compacted while its writers commit nothing to the table. Only where all of them grant windows, as Isotherm's ingest
@@ -316,7 +316,7 @@ class Orphans(StrictModel):
     ] = 3 * 86_400_000
     """Younger ones stay: a writer may be about to commit them. Longer than any writer keeps files that it has not committed:
     a long job, a connector that is down, Flink's savepoints."""
-    every: Annotated[Span, Field(ge=60_000)] = 7 * 86_400_000
+    every: Annotated[Span, span_within(60_000, MAX_SPAN_MS)] = 7 * 86_400_000
     """Due when nobody looked for this long: `data/` and `metadata/` are listed."""
     max_share: float = Field(0.2, gt=0, le=1)
     """If they are more than this part of all files there, none goes: a person must look. A hundred and fewer may be half."""

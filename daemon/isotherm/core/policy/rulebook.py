@@ -54,15 +54,19 @@ class Rulebook:
 
     def has_policy(self, table: str) -> bool:
         """Whether a table has a policy, of whatever properties it is: a catalog may have a hundred thousand names."""
-        return any(True for _ in self._by_pattern.that_match(table)) and self._that_stops(table) is None
+        return any(True for _ in self._by_pattern.that_match(table)) and self.that_stops(table) is None
+
+    def names_of(self, table: str) -> set[str]:
+        """The files that match a table."""
+        return {name for _, name in self._by_pattern.that_match(table)}
 
     def why_none(self, table: str) -> str:
         """Why a table has no policy."""
-        broken = self._that_stops(table)
+        broken = self.that_stops(table)
         return NO_MATCH if broken is None else f"{broken} names the table and is broken, so it is left alone"
 
     def _resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        if self._that_stops(table) is not None:
+        if self.that_stops(table) is not None:
             return None
         files = self._weighed(table)
         found = resolve_weighed(properties, files)
@@ -71,7 +75,7 @@ class Rulebook:
             return found
         return _without_deletion(found, broken)
 
-    def _that_stops(self, table: str) -> str | None:
+    def that_stops(self, table: str) -> str | None:
         """A broken file that names a table as specifically as any good one, or more."""
         broken = self._broken_by_weight(table)
         if not broken:

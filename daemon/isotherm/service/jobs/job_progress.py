@@ -63,21 +63,20 @@ class JobProgress:
         for _, job in rewritten:
             if not far[job.job_id].bytes_read:
                 self._seen[job.job_id].reads_since_s = now_s
-        for operation, job in rewritten:
-            yield from self._log(operation, job, far[job.job_id], now_s)
-        yield from self._sums([(operation, job, far[job.job_id]) for operation, job in rewritten])
+        each = [self._goes_on(operation, job, far[job.job_id], now_s) for operation, job in rewritten]
+        for told in each:
+            one = self._seen[told.job_id]
+            if now_s >= one.log_at_s:
+                one.log_at_s = now_s + LOGGED_EVERY_S
+                yield told
+        yield from self._sums(each)
 
-    def _log(
-        self, operation: Operation, job: CompactionJob, far: Progress, now_s: float
-    ) -> Iterator[JobGoesOn]:
+    def _goes_on(self, operation: Operation, job: CompactionJob, far: Progress, now_s: float) -> JobGoesOn:
         one = self._seen[job.job_id]
-        if now_s < one.log_at_s:
-            return
-        one.log_at_s = now_s + LOGGED_EVERY_S
         seconds, all_bytes = now_s - one.began_s, operation.bytes_planned
         share = None if far.unknown else share_of(far.bytes_read, all_bytes)
         left = None if share is None else left_s(share, now_s - one.reads_since_s)
-        yield JobGoesOn(
+        return JobGoesOn(
             operation.table,
             operation.action,
             job.job_id,
@@ -94,23 +93,23 @@ class JobProgress:
             far.unknown,
         )
 
-    def _sums(self, running: Iterable[tuple[Operation, CompactionJob, Progress]]) -> Iterator[RewritesRun]:
+    def _sums(self, each: Iterable[JobGoesOn]) -> Iterator[RewritesRun]:
         """One for each table, and one for each of which no rewrite runs any more."""
         sums: dict[str, RewritesRun] = {}
-        for operation, job, far in running:
-            if far.unknown:
+        for one in each:
+            if one.why:
                 continue
-            table = operation.table
-            before = sums.get(table.uuid) or RewritesRun(table, 0)
-            sums[table.uuid] = RewritesRun(
-                table,
+            before = sums.get(one.table.uuid) or RewritesRun(one.table, 0)
+            sums[one.table.uuid] = RewritesRun(
+                one.table,
                 before.jobs + 1,
-                before.rows + self._seen[job.job_id].rows,
-                before.bytes + operation.bytes_planned,
-                before.rows_read + far.rows_read,
-                before.bytes_read + far.bytes_read,
-                before.rows_written + far.rows_written,
-                before.bytes_written + far.bytes_written,
+                before.rows + one.rows,
+                before.bytes + one.bytes,
+                before.rows_read + one.rows_read,
+                before.bytes_read + one.bytes_read,
+                before.rows_written + one.rows_written,
+                before.bytes_written + one.bytes_written,
+                (*before.each, one),
             )
         over = [table for uuid, table in self._tables.items() if uuid not in sums]
         self._tables = {uuid: one.table for uuid, one in sums.items()}

@@ -264,8 +264,18 @@ class PolicyFolder:
         return self._book.has_policy(table)
 
     def why_none(self, table: str) -> str:
-        """Why a table has no policy."""
-        return self._book.why_none(table)
+        """Why a table has no policy, and where the file is broken that is the reason."""
+        broken = self._book.that_stops(table)
+        place = f": {_first(self._broken[broken])}" if broken in self._broken else ""
+        return f"{self._book.why_none(table)}{place}"
+
+    def stands_in(self, table: str) -> str:
+        """Which files that match a table are broken, so that their last good versions are in force; empty: none."""
+        broken = sorted(self._book.names_of(table) & self._broken.keys() & self._held.keys())
+        return "; ".join(
+            f"the last good version of {name} is in force, because the file is broken ({_first(self._broken[name])})"
+            for name in broken
+        )
 
     def epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
         """The partition fields of a table that hold a time as a number or text, and how, as its policy says."""
@@ -328,6 +338,12 @@ def _left_alone(gaps: Mapping[str, Gap]) -> Iterator[str]:
             yield f"{said} the tables that it names are left alone, except where another file is more specific"
         if not gap.is_whole:
             yield f"{said} nothing is deleted of any table, except where a file that names it says expire.keep_for"
+
+
+def _first(complaints: str) -> str:
+    """The first complaint about a file: it has the place."""
+    first, _, more = complaints.partition("\n")
+    return f"{first}; and {more.count(chr(10)) + 1} more" if more else first
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:

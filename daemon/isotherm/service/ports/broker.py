@@ -83,6 +83,10 @@ class EventSource(Protocol):
         """Whether the group has given this daemon its part of the topic."""
         ...
 
+    def behind(self) -> int:
+        """How many messages were not handed out yet, as far as this client knows. Asks nobody."""
+        ...
+
     def close(self) -> None:
         """Leave the group."""
         ...

@@ -37,7 +37,7 @@ from isotherm.service.topics.holds import Holds
 from isotherm.service.topics.ledger_age import look_for_a_lost_ledger
 from isotherm.service.topics.readers import Readers
 from isotherm.store.database import StoreError
-from isotherm.store.fold import Fold, TableRow
+from isotherm.store.fold import Fold, TableRow, Trouble
 from isotherm.store.ledger import Ledger
 
 ENOUGH_SLICES = 3
@@ -105,7 +105,7 @@ class Rounds:
 
         For so long it looks for open operations: each look may wait for a dead store.
         """
-        knows_all = self.health.is_assigned and self.has_found_all
+        knows_all = bool(self.health.is_assigned) and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices = [], Counter()
         self._lost.begin()
@@ -200,6 +200,8 @@ class Rounds:
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
             if self.due.own_code.is_there():  # else a writer would wait for nothing
                 self.barrier.guard("asking for windows", lambda: self.ask(planned))
+        self.barrier.guard("keeping what fails", self._keep_troubles)
+        self.health.behind = self.events.behind()
         requests = sum(len(one.requests) for one in self._plans)
         held, seconds = self.deletions.everywhere() is not None, self.monotonic_s() - self._began_s
         hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
@@ -208,9 +210,13 @@ class Rounds:
         self.listen(RoundPlanned(plans, requests, started, seconds, held, away, hanging, overdue_s))
         self.give_up()
 
+    def _keep_troubles(self) -> None:
+        found = {name: Trouble(*said) for name, said in self.barrier.troubles().items()}
+        self.fold.keep_troubles(found, self.now_ms())
+
     def _away(self) -> tuple[Outside, ...]:
         stands = {
-            Outside.CATALOG: self.health.catalog_answers,
+            Outside.CATALOG: self.health.catalog_answers is not False,
             Outside.CODE: self.due.own_code.is_there(),
             Outside.CONSENT: not self.owned.is_withheld,
             Outside.CONTROL_END: not self.compactions.last_look.is_blind,
@@ -347,7 +353,10 @@ class Rounds:
         self.barrier.guard("listing the tables", self._list)
         strangers = sorted(self.follower.strangers)[:STRANGERS_AT_ONCE]
         wanted = {*self.follower.suspects, *self._listed, *strangers}
-        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        names = self.fold.names()
+        known = {name for uuid, name in names.items() if self.events.owns(uuid)}
+        self.health.tables = frozenset(known)
+        self.health.elsewhere = frozenset({*names.values(), *self.elsewhere.names} - known)
         return sorted(wanted - known)
 
     def _list(self) -> None:

@@ -323,6 +323,8 @@ class Verdicts:
             expire_score=max((one.score for one in done if one.action is Action.EXPIRE), default=0.0),
             metadata_file_bytes=row.facts.metadata_file_bytes,
             oldest_due_at_ms=tally.oldest_due_at_ms,
+            hot_score=tally.hot_score,
+            due_actions=tuple(str(one.action) for one in done if one.verdict is Verdict.DUE),
             halted=view.halted is not None,
             paused=is_paused,
             last_event_at_ms=row.last_event_at_ms,

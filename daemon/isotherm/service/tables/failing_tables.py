@@ -76,6 +76,10 @@ class _Aside:
     is_away: bool
     may_be_over: bool
     """With the next answer about any table: it did not answer, or its answer was about the server, or about who asks."""
+    table: str = ""
+    doing: str = ""
+    error: str = ""
+    """What was done to which table, and what came of it."""
     told_of: str = ""
     """The table that was reported as failing for it, and not as recovered."""
     told_at_s: float = float("-inf")
@@ -150,8 +154,25 @@ class Barrier:
         else:
             self._away_in_a_row = 0
 
+    def troubles(self) -> dict[str, tuple[str, str]]:
+        """By table what was done when it failed last, and the error; of jobs only where the table itself is well."""
+        by_key = {key: aside for key, aside in self._aside.items() if aside.table and aside.table != ALL}
+        of_jobs = {aside.table: (aside.doing, aside.error) for aside in by_key.values()}
+        return of_jobs | {
+            key: (aside.doing, aside.error) for key, aside in by_key.items() if key == aside.table
+        }
+
     def _failed(self, name: str, what: str, key: str, err: Exception) -> None:
         """Tell what went wrong with a table, and leave it alone for a while, or the job with this key."""
+        self._tell_failed(name, what, key, err)
+        aside = self._aside.get(key)
+        if aside is not None and not isinstance(err, NotAsked):
+            known = isinstance(err, Unavailable | TableMissing)
+            error = str(err) if known else f"{type(err).__name__}: {err}"
+            table = "" if name.startswith(ALL) else name
+            self._aside[key] = replace(aside, table=table, doing=what, error=error)
+
+    def _tell_failed(self, name: str, what: str, key: str, err: Exception) -> None:
         if not isinstance(err, Unavailable | TableMissing):
             trace = "".join(traceback.format_exception(err))
             self.put_aside(key, is_away=False)

@@ -1,6 +1,6 @@
 """Names under which another daemon's tables were found: they are not looked up again for a while."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 ELSEWHERE_S = 3600.0
@@ -16,6 +16,11 @@ class TablesElsewhere:
     monotonic_s: Callable[[], float]
     _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
     """By name: the table's uuid, and when it was seen."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """All of them."""
+        return self._seen.keys()
 
     def __contains__(self, name: str) -> bool:
         return name in self._seen

@@ -3,7 +3,8 @@
 from isotherm.store.fold.fold import Fold
 from isotherm.store.fold.journal import BYTES_OF_PARTITION, JOURNAL_BYTES, JOURNAL_LENGTH
 from isotherm.store.fold.partitions import PartitionRow, Tally
-from isotherm.store.fold.tables import TableRow
+from isotherm.store.fold.tables import TableLine, TableRow
+from isotherm.store.fold.troubles import Trouble
 
 __all__ = [
     "BYTES_OF_PARTITION",
@@ -11,6 +12,8 @@ __all__ = [
     "JOURNAL_LENGTH",
     "Fold",
     "PartitionRow",
+    "TableLine",
     "TableRow",
     "Tally",
+    "Trouble",
 ]

@@ -17,10 +17,11 @@ from isotherm.store.fold.journal import Journal
 from isotherm.store.fold.partitions import Partitions
 from isotherm.store.fold.schema import SCHEMA, VERSION
 from isotherm.store.fold.tables import Tables
+from isotherm.store.fold.troubles import Troubles
 from isotherm.store.fold.writers import Writers
 
 
-class Fold(Tables, Partitions, Journal, Writers):
+class Fold(Tables, Partitions, Journal, Writers, Troubles):
     """The fold of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False, is_suspect: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Partitions in the fold: their states, their latest verdicts, and when these may change."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
@@ -36,6 +36,8 @@ class Tally:
     highest_score: float
     most_files: int
     oldest_due_at_ms: int | None
+    hot_score: float = 0.0
+    """The highest of those that are hot, which `highest_score` leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +231,29 @@ class Partitions(Part):
     def tally(self, uuid: str) -> Tally:
         """How a table's partitions stand."""
         rows = self.db.execute(
-            "SELECT verdict, COUNT(*), MAX(score), MAX(files), MIN(due_since_ms) FROM partitions WHERE uuid = ? "
-            "GROUP BY verdict",
+            f"SELECT {_TALLY} FROM partitions WHERE uuid = ? GROUP BY verdict",  # noqa: S608 (our own words)
             (uuid,),
-        ).fetchall()
-        verdicts = {verdict or "undecided": count for verdict, count, *_ in rows}
-        score = max(
-            (highest for verdict, _, highest, *_ in rows if verdict not in (None, "hot")), default=0.0
         )
-        files = max((most for *_, most, _ in rows), default=0)
-        oldest = min((at_ms for *_, at_ms in rows if at_ms is not None), default=None)
-        return Tally(verdicts, score or 0.0, files or 0, oldest)
+        return _tally(rows.fetchall())
+
+    def tallies(self) -> dict[str, Tally]:
+        """The same of all tables, by uuid: one question, which the index answers."""
+        rows: dict[str, list[_Row]] = {}
+        for uuid, *row in self.db.execute(
+            f"SELECT uuid, {_TALLY} FROM partitions GROUP BY uuid, verdict"  # noqa: S608 (our own words)
+        ):
+            rows.setdefault(uuid, []).append((row[0], row[1], row[2], row[3], row[4]))
+        return {uuid: _tally(found) for uuid, found in rows.items()}
+
+
+_TALLY = "verdict, COUNT(*), MAX(score), MAX(files), MIN(due_since_ms)"
+_Row = tuple[str | None, int, float, int, int | None]
+
+
+def _tally(rows: Sequence[_Row]) -> Tally:
+    verdicts = {verdict or "undecided": count for verdict, count, *_ in rows}
+    score = max((highest for verdict, _, highest, *_ in rows if verdict not in (None, "hot")), default=0.0)
+    files = max((most for *_, most, _ in rows), default=0)
+    oldest = min((at_ms for *_, at_ms in rows if at_ms is not None), default=None)
+    hot = max((highest for verdict, _, highest, *_ in rows if verdict == "hot"), default=0.0)
+    return Tally(verdicts, score or 0.0, files or 0, oldest, hot)

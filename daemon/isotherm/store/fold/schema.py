@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 17
+VERSION = 18
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
@@ -52,6 +52,9 @@ CREATE INDEX IF NOT EXISTS intents_expiry ON intents (expires_at_ms);
 CREATE INDEX IF NOT EXISTS intents_strangers ON intents (uuid) WHERE is_stranger;
 CREATE TABLE IF NOT EXISTS announcers (
     uuid TEXT NOT NULL, writer TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (uuid, writer)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS troubles (
+    name TEXT PRIMARY KEY, doing TEXT NOT NULL, error TEXT NOT NULL, since_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS words (
     uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (uuid, writer)

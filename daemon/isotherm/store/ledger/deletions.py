@@ -283,6 +283,17 @@ class Deletions(Part):
             ).fetchall()
         )
 
+    def removed(self, uuid: str) -> Iterator[tuple[str, int | None]]:
+        """Files of a table that were taken away, and when; None where one is only marked to go.
+
+        A process that dies between the deletion of a file and its note leaves it marked.
+        """
+        yield from self.db.execute(
+            "SELECT path, ended_at_ms FROM deletions WHERE uuid = ? "
+            "AND state IN ('marked', 'waiting', 'deleted', 'moved')",
+            (uuid,),
+        )
+
     def waiting_for(self, uuid: str, cause: Cause) -> tuple[int, int | None]:
         """How many files of a table wait to be deleted for a cause, and when the first of them may go."""
         files, due_at_ms = self.db.execute(

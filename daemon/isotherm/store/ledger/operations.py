@@ -182,6 +182,11 @@ class Operations(Part):
         )
         return dict(rows.fetchall())
 
+    def with_failures(self) -> set[str]:
+        """The uuids of the tables of which something has failed, or nobody knows: others have no setbacks."""
+        rows = self.db.execute("SELECT DISTINCT uuid FROM operations WHERE state IN ('failed', 'unknown')")
+        return {uuid for (uuid,) in rows}
+
     def setbacks(self, uuid: str, latest_ms: int) -> dict[Action, Quarantine]:
         """How often in a row each action on a table as a whole has failed, and until when it is left alone.
 
