@@ -143,4 +143,4 @@ def test_files_that_nobody_came_to_are_told_after_a_while_and_those_whose_grace_
     assert "(files)" not in young
     assert "1 file should be deleted by now: the daemon has not come to them for 1h" in old
     assert "1 file should be deleted by now: the table says gc.enabled=false" in waits
-    assert [set(one) for one in as_json] == [{"table", "reads_per_day", "decisions"}]
+    assert [set(one) for one in as_json] == [{"table", "reads_per_day", "decisions", "note", "trouble"}]
