@@ -26,13 +26,12 @@ _KEY_SHAPE = literal_in_sql(json.dumps({"payload": {KEY_FIELD: "VARCHAR"}}))
 
 def payloads(schema: "ChangeSchema") -> str:
     """SQL of the messages with their payloads `p`, as those of rows are, and `flaw`, where a message says no document."""
-    source = {"db": "VARCHAR", "collection": "VARCHAR", "ts_ms": "VARCHAR"}
-    is_named = "name" in schema.source_fields
-    if is_named:
-        source["name"] = "VARCHAR"
-    shape = {"payload": {**dict.fromkeys(schema.images, "VARCHAR"), "source": source, "op": "VARCHAR"}}
-    name = "e.source.name" if is_named else "NULL::VARCHAR"
-    of_source = f'name := {name}, db := e.source.db, "table" := e.source.collection, ts_ms := e.source.ts_ms'
+    shape = {"payload": {**dict.fromkeys(schema.images, "VARCHAR"), "source": "JSON", "op": "VARCHAR"}}
+    fields = {"name": "name", "db": "db", "table": "collection", "ts_ms": "ts_ms"}
+    # Any of them may be missing, as a name where nobody said one.
+    of_source = ", ".join(
+        f'"{name}" := e.source->>{literal_in_sql(f"$.{said}")}' for name, said in fields.items()
+    )
     packed = f"struct_pack({', '.join(map(_image, schema.images))}, source := struct_pack({of_source}), op := e.op)"
     read = f"""
         SELECT *, TRY(json_transform_strict(written, {literal_in_sql(json.dumps(shape))})).payload AS e,
