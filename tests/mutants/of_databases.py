@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a document of another collection is one of the first one's",
         DOCUMENTS,
-        '"table" := e.source.collection',
-        '"table" := NULL::VARCHAR',
+        '"table": "collection"',
+        '"table": "nothing"',
         OF_DOCUMENTS + "test_what_is_no_row_is_a_dead_letter_alone",
     ),
     Mutant(
