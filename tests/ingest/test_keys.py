@@ -70,18 +70,21 @@ def test_a_key_of_uuids_that_somebody_else_made(lab: Lab) -> None:
     assert sorted((row["id"], row["lap"]) for row in lab.rows("uuids")) == [(one, "second") for one in uuids]
 
 
-@pytest.mark.parametrize("what", ["RENAME COLUMN id TO ident", "DROP COLUMN id"])
-def test_a_table_that_lost_a_column_of_its_key_is_refused(lab: Lab, what: str) -> None:
-    """Added again, it would be null in every row, and each row would come once more."""
+def test_a_table_that_lost_a_column_of_its_key_is_refused(lab: Lab) -> None:
+    """Added again, it would be null in every row, and each row would come once more. One that was renamed is not lost."""
     lab.make_topics("lost")
     lab.send("lost", change("lost", {"id": "1"}, {"id": "1", "lap": "first"}))
     lab.ingest()
     table = f"lake.{lab.name}.lost"
-    lab.spark.sql(f"ALTER TABLE {table} {what}")
+    lab.spark.sql(f"ALTER TABLE {table} RENAME COLUMN id TO ident")
     lab.send("lost", change("lost", {"id": "1"}, {"id": "1", "lap": "second"}))
     lab.ingest()
+    assert [(row["ident"], row["lap"]) for row in lab.rows("lost")] == [("1", "second")]
 
-    assert [row["lap"] for row in lab.rows("lost")] == ["first"]
+    lab.spark.sql(f"ALTER TABLE {table} DROP COLUMN ident")
+    lab.send("lost", change("lost", {"id": "1"}, {"id": "1", "lap": "third"}))
+    lab.ingest()
+    assert [row["lap"] for row in lab.rows("lost")] == ["second"]
     assert lab.is_left_out("lost")
 
 
