@@ -1,6 +1,7 @@
 """Change events, and what Debezium's JSON tells of them with its schema: which columns a message has, what its key is, and which table it comes from."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -128,7 +129,16 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         source_fields,
         images,
         _is_schema_first(value),
-        source=whole_source(message["payload"]["source"]),
+        source=whole_source(_told(message["payload"]["source"], source_fields)),
+    )
+
+
+def _told(source: Any, fields: Collection[str]) -> Any:
+    """What a source says in fields that its schema has: no other is read of each message."""
+    return (
+        {name: said for name, said in source.items() if name in fields}
+        if isinstance(source, dict)
+        else source
     )
 
 
