@@ -14,7 +14,16 @@ import typer
 
 from isotherm.commands.at_first import doctor, init
 from isotherm.commands.groups import ledger_app, policy_app
-from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
+from isotherm.commands.options import (
+    DEFAULT_CONFIG,
+    CatalogOption,
+    CatalogUriOption,
+    ConfigOption,
+    Output,
+    OutputOption,
+    PropertyOption,
+    WarehouseOption,
+)
 from isotherm.runtime.clean_stream import clean_errors
 from isotherm.runtime.no_pandas import without_pandas
 from isotherm.runtime.version import versions_text
@@ -126,17 +135,10 @@ def look(
     tables: Annotated[
         list[str] | None, typer.Argument(help="Tables. Without one: all of the catalog.")
     ] = None,
-    catalog: Annotated[
-        str, typer.Option(help="Name of the catalog in ~/.pyiceberg.yaml, or any name beside --catalog-uri.")
-    ] = "default",
-    catalog_uri: Annotated[
-        str | None, typer.Option(help="Where it is: http://localhost:8181, thrift://…, sqlite:///…")
-    ] = None,
-    warehouse: Annotated[str | None, typer.Option(help="Its warehouse, where it has several.")] = None,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option("--property", help="One of PyIceberg's for the catalog, as NAME=VALUE: s3.endpoint=…"),
-    ] = None,
+    catalog: CatalogOption = "default",
+    catalog_uri: CatalogUriOption = None,
+    warehouse: WarehouseOption = None,
+    property_: PropertyOption = None,
     policy: Annotated[
         Path | None, typer.Option(help="Judge by this policy file, not by the built-in default.")
     ] = None,

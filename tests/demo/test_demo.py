@@ -126,7 +126,7 @@ def test_kills_and_a_second_driver_break_no_promise(folder: Path) -> None:
     report = report_of(folder, "--for", "60s", "--seed", "3", "--chaos", "kill")
 
     assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
-    assert report["kills"]  # how many there are follows from how fast the machine is
+    assert len(report["kills"]) >= 2
     assert report["restarts"]
     assert report["drivers_fenced"] == 1
     assert all(table["checksums_equal"] for table in report["tables"])

@@ -76,9 +76,9 @@ MUTANTS = (
     ),
     Mutant(
         "validate says of a schema that it fits beside one that has widened the column meanwhile",
-        FIT,
-        "kinds[name] = column.kind.type\n    table",
-        "pass\n    table",
+        "isotherm_ingest/tables/schema_fit.py",
+        "            kinds[name] = column.kind.type\n    return",
+        "            pass\n    return",
         OF_FIT + "test_what_would_be_added_widened_and_refused_is_told_in_the_order_in_which_it_comes",
     ),
     Mutant(

@@ -8,22 +8,24 @@ from typing import Annotated
 
 import typer
 
-from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
+from isotherm.commands.options import (
+    DEFAULT_CONFIG,
+    CatalogOption,
+    CatalogUriOption,
+    ConfigOption,
+    Output,
+    OutputOption,
+    PropertyOption,
+    WarehouseOption,
+)
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder; it is made if it is missing.")],
-    catalog: Annotated[
-        str, typer.Option(help="Name of the catalog in ~/.pyiceberg.yaml, or any name beside --catalog-uri.")
-    ] = "lake",
-    catalog_uri: Annotated[
-        str | None, typer.Option(help="Where it is: http://localhost:8181, thrift://…, sqlite:///…")
-    ] = None,
-    warehouse: Annotated[str | None, typer.Option(help="Its warehouse, where it has several.")] = None,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option("--property", help="One of PyIceberg's for the catalog, as NAME=VALUE: s3.endpoint=…"),
-    ] = None,
+    catalog: CatalogOption = "lake",
+    catalog_uri: CatalogUriOption = None,
+    warehouse: WarehouseOption = None,
+    property_: PropertyOption = None,
     kafka: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="A broker. Without it: to be filled in later.")
     ] = None,

@@ -26,6 +26,18 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Text for p
 
 DEFAULT_CONFIG = Path("isotherm.yaml")
 
+CatalogOption = Annotated[
+    str, typer.Option(help="Name of the catalog in ~/.pyiceberg.yaml, or any name beside --catalog-uri.")
+]
+CatalogUriOption = Annotated[
+    str | None, typer.Option(help="Where it is: http://localhost:8181, thrift://…, sqlite:///…")
+]
+WarehouseOption = Annotated[str | None, typer.Option(help="Its warehouse, where it has several.")]
+PropertyOption = Annotated[
+    list[str] | None,
+    typer.Option("--property", help="One of PyIceberg's for the catalog, as NAME=VALUE: s3.endpoint=…"),
+]
+
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from isotherm.runtime.clock import monotonic_s
-from isotherm.runtime.kafka_client import kafka_client
-from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
+from isotherm_ingest.kafka import TIMEOUT_S
+from isotherm_ingest.letter_reader import letter_reader
 
 MOST = 10_000
 """Letters that are looked at."""
@@ -59,23 +59,8 @@ def newest_letters(
     Raises:
         BrokerError: Kafka does not answer.
     """
-    consumer = kafka_client(
-        Consumer,
-        {
-            **properties,
-            "log_level": 0,
-            "group.id": f"{topic}.readers",  # never committed; the protocol wants a name
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        },
-    )
-    try:
+    with letter_reader(properties, topic) as consumer:
         return _read(consumer, topic, pipeline, most, most_bytes)
-    except KafkaException as err:
-        raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
-    finally:
-        consumer.close()
 
 
 def _read(consumer: Consumer, topic: str, pipeline: str, most: int, most_bytes: int) -> Letters:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium_schema import Column
-from isotherm_ingest.decode.kinds import widened
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.streams import Stream
@@ -19,7 +18,7 @@ from isotherm_ingest.tables.misfits import Columns, beside
 from isotherm_ingest.tables.offset_vector import TokenError
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.refusals import must_be_written
-from isotherm_ingest.tables.schema_fit import changes_for
+from isotherm_ingest.tables.schema_fit import changes_for, taken_in
 from isotherm_ingest.tables.source_names import SourceNames, names_in, to_be_renamed
 from isotherm_ingest.tables.template import template_of
 
@@ -152,14 +151,6 @@ def _made_of(name: str, stream: Stream, groups: Iterable[Group]) -> _Columns:
 
 def _with(columns: _Columns, group: Group, new: Mapping[str, str]) -> _Columns:
     """The columns once a schema that fits was taken in; of `new` ones, each stands beside another."""
-    kinds, names = dict(columns.table.kinds), columns.names
-    named = {name.lower(): name for name in kinds}
-    for column in group.columns:
-        name = named.get(column.name.lower())
-        if name is None:
-            names = names.with_column(column)
-            kinds[column.name] = column.kind.type
-        elif widened(kinds[name], column.kind.type):
-            kinds[name] = column.kind.type
+    kinds, names = taken_in(columns.table.kinds, group, columns.names)
     table = replace(columns.table, kinds=kinds, beside={**columns.table.beside, **new})
     return _Columns(table, names)

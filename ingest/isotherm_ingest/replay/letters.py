@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from isotherm.runtime.clock import monotonic_s
-from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
+from isotherm_ingest.letter_reader import letter_reader
 from isotherm_ingest.workers.late import At
 
 SILENT_S = 30.0
@@ -36,27 +36,12 @@ def read_letters(
     Raises:
         BrokerError: Kafka does not answer.
     """
-    consumer = kafka_client(
-        Consumer,
-        {
-            **properties,
-            "log_level": 0,
-            "group.id": f"{topic}.readers",  # never committed; the protocol wants a name
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        },
-    )
     found: dict[tuple[At, int], Letter] = {}
-    try:
+    with letter_reader(properties, topic) as consumer:
         for message in _messages(consumer, topic):
             letter = letter_of(message, pipeline)
             if letter is not None and wanted(letter.at[0]):
                 found[letter.at, letter.moment_ms] = letter
-    except KafkaException as err:
-        raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
-    finally:
-        consumer.close()
     return tuple(sorted(found.values(), key=lambda one: (one.moment_ms, one.at)))
 
 

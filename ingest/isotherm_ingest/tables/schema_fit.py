@@ -277,15 +277,22 @@ def new_columns(
     for group in groups:
         if changes_for(together, group, mode, names)[0] is not None:
             continue
-        named = {name.lower(): name for name in together}
-        for column in group.columns:
-            name = named.get(column.name.lower())
-            if name is None:
-                names = names.with_column(column)
-                together[column.name] = column.kind.type
-            elif widened(together[name], column.kind.type):
-                together[name] = column.kind.type
+        together, names = taken_in(together, group, names)
     return {name: kind for name, kind in together.items() if name not in columns}
+
+
+def taken_in(columns: Mapping[str, str], group: Group, names: Names) -> tuple[dict[str, str], Names]:
+    """The columns of a table, and what has a name in it, once a schema that fits was taken in."""
+    kinds = dict(columns)
+    named = {name.lower(): name for name in kinds}
+    for column in group.columns:
+        name = named.get(column.name.lower())
+        if name is None:
+            names = names.with_column(column)
+            kinds[column.name] = column.kind.type
+        elif widened(kinds[name], column.kind.type):
+            kinds[name] = column.kind.type
+    return kinds, names
 
 
 def added_by(columns: Mapping[str, str], comments: Mapping[str, str] = MappingProxyType({})) -> str:
